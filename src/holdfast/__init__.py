@@ -1,0 +1,1 @@
+"""Script sessions that survive anything: JavaScript and Lua in a WebAssembly sandbox."""

@@ -1,0 +1,78 @@
+"""What a script may use up, and what it means to use more."""
+
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Self
+
+_MEGABYTE = 1 << 20
+_LARGEST = 0xFFFFFFFF
+
+
+class Limit(StrEnum):
+    """The names of the limits, as fields of `Limits`, in REST and in messages."""
+
+    WALL = "wall_ms"
+    CPU = "cpu_ms"
+    MEMORY = "mem_mb"
+    STACK = "stack_kb"
+    EVENTS = "max_events"
+    OUTPUT = "max_output_kb"
+    SUSPENSIONS = "max_suspensions"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one sandbox. Zero means no limit, except for memory and the stack, which always have one.
+
+    `wall_ms` and `cpu_ms` hold for each step, between two pauses. `max_events`, `max_output_kb` and `max_suspensions` hold for an
+    execution from its start to its end, however often it pauses. `mem_mb` is the size of the sandbox's whole memory, `stack_kb` how
+    deep calls may nest.
+
+    >>> Limits(wall_ms=200).wall_ms
+    200
+    >>> Limits(mem_mb=0)
+    Traceback (most recent call last):
+    ValueError: mem_mb must be between 4 and 4095, not 0
+    """
+
+    wall_ms: int = 5_000
+    cpu_ms: int = 2_000
+    mem_mb: int = 128
+    stack_kb: int = 512
+    max_events: int = 50_000
+    max_output_kb: int = 256
+    max_suspensions: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            low, high = _RANGES[field.name]
+            if type(value) is not int or not low <= value <= high:
+                raise ValueError(f"{field.name} must be between {low} and {high}, not {value!r}")
+
+    def but(self, **changes: int) -> Self:
+        """A copy with some limits changed."""
+        return type(self)(**(asdict(self) | changes))
+
+
+_RANGES = {
+    "wall_ms": (0, _LARGEST),
+    "cpu_ms": (0, _LARGEST),
+    "mem_mb": (4, 4095),
+    "stack_kb": (16, 768),
+    "max_events": (0, _LARGEST),
+    "max_output_kb": (0, _LARGEST // 1024),
+    "max_suspensions": (0, _LARGEST),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Which limit was exceeded, what it allowed, and what was used or asked for, in the limit's own unit."""
+
+    limit: Limit
+    allowed: float
+    actual: float
+
+    def __str__(self) -> str:
+        return f"{self.limit} exceeded: {self.allowed:g} allowed, {self.actual:g} used"

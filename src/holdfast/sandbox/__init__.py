@@ -1,0 +1,116 @@
+"""Guests in WebAssembly: running untrusted scripts, freezing and thawing them, and limits that hold.
+
+Begin with `Engine`. Nothing here knows of sessions, stores or the network; it imports only `holdfast.domain`.
+
+    with Engine() as engine:
+        template = engine.guest("javascript").template()
+        with template.create() as sandbox:
+            outcome = sandbox.evaluate("const name = await ask('Who?'); 'Hello ' + name")
+            outcome = sandbox.resume({1: "Ada"})
+            print(outcome.result.value)
+"""
+
+from holdfast.sandbox._errors import (
+    ExecutionPending,
+    GuestFault,
+    GuestUnavailable,
+    HostError,
+    ImageDamaged,
+    ImageError,
+    ImageForeign,
+    ImageTooLarge,
+    ImageUnsupported,
+    NotPending,
+    QueryNotOpen,
+    RequestRefused,
+    SandboxBusy,
+    SandboxClosed,
+    SandboxError,
+    TemplateFailed,
+    UnknownQuery,
+    ValueRefused,
+)
+from holdfast.sandbox.guest import LANGUAGES, Engine, Guest, Language
+from holdfast.sandbox.host import Host, Loader, Module, Modules
+from holdfast.sandbox.image import Image, Label, compose, read_label
+from holdfast.sandbox.sandbox import Sandbox
+from holdfast.sandbox.steps import (
+    Breached,
+    Call,
+    Cancelled,
+    Evaluate,
+    Event,
+    Failed,
+    Failure,
+    Finished,
+    Outcome,
+    Paused,
+    Query,
+    Request,
+    Result,
+    Resume,
+    RunFile,
+    ScriptError,
+)
+from holdfast.sandbox.template import Source, Template
+from holdfast.sandbox.values import BigInt, Circular, Date, ErrorValue, Map, Opaque, Set, Undefined
+
+__all__ = [
+    "LANGUAGES",
+    "BigInt",
+    "Breached",
+    "Call",
+    "Cancelled",
+    "Circular",
+    "Date",
+    "Engine",
+    "ErrorValue",
+    "Evaluate",
+    "Event",
+    "ExecutionPending",
+    "Failed",
+    "Failure",
+    "Finished",
+    "Guest",
+    "GuestFault",
+    "GuestUnavailable",
+    "Host",
+    "HostError",
+    "Image",
+    "ImageDamaged",
+    "ImageError",
+    "ImageForeign",
+    "ImageTooLarge",
+    "ImageUnsupported",
+    "Label",
+    "Language",
+    "Loader",
+    "Map",
+    "Module",
+    "Modules",
+    "NotPending",
+    "Opaque",
+    "Outcome",
+    "Paused",
+    "Query",
+    "QueryNotOpen",
+    "Request",
+    "RequestRefused",
+    "Result",
+    "Resume",
+    "RunFile",
+    "Sandbox",
+    "SandboxBusy",
+    "SandboxClosed",
+    "SandboxError",
+    "ScriptError",
+    "Set",
+    "Source",
+    "Template",
+    "TemplateFailed",
+    "Undefined",
+    "UnknownQuery",
+    "ValueRefused",
+    "compose",
+    "read_label",
+]

@@ -1,0 +1,135 @@
+"""Differences between two memories, as bytes.
+
+A delta lists the 256-byte blocks that differ and holds the XOR of their two contents. XOR rather than the new content: most of a
+changed block is unchanged, and zeros compress to nothing. It also means that deltas compose: the delta from a to c is the XOR of
+those from a to b and from b to c, whatever the memories are.
+
+    u32 number of pages · u32 gap to the previous page, each · u16 mask of its changed blocks, each · XOR of these blocks
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from holdfast.sandbox._errors import ImageDamaged
+from holdfast.sandbox._pages import PAGE
+
+BLOCK: Final = 256
+_BLOCKS: Final = PAGE // BLOCK
+_ZERO_BLOCK: Final = bytes(BLOCK)
+
+
+class Delta(NamedTuple):
+    """Changed blocks by page: a mask and the XOR of each."""
+
+    masks: dict[int, int]
+    blocks: bytes
+
+    def pack(self) -> bytes:
+        numbers = array("I")
+        previous = 0
+        for number in self.masks:
+            numbers.append(number - previous)
+            previous = number
+        masks = array("H", self.masks.values())
+        return struct.pack("<I", len(masks)) + _little(numbers) + _little(masks) + self.blocks
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> "Delta":
+        if len(packed) < 4:
+            raise ImageDamaged
+        (count,) = struct.unpack_from("<I", packed)
+        masks_at, blocks_at = 4 + count * 4, 4 + count * 6
+        if len(packed) < blocks_at:
+            raise ImageDamaged
+        gaps, masks = array("I", packed[4:masks_at]), array("H", packed[masks_at:blocks_at])
+        if sys.byteorder == "big":
+            gaps.byteswap()
+            masks.byteswap()
+        pages: dict[int, int] = {}
+        number = 0
+        for gap, mask in zip(gaps, masks, strict=True):
+            number += gap
+            pages[number] = mask
+        blocks = packed[blocks_at:]
+        if len(pages) != count or len(blocks) != sum(mask.bit_count() for mask in masks) * BLOCK:
+            raise ImageDamaged
+        return cls(pages, blocks)
+
+
+def _little(numbers: "array[int]") -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def xor(left: bytes, right: bytes) -> bytes:
+    """Byte by byte, both of one length."""
+    return (int.from_bytes(left, "little") ^ int.from_bytes(right, "little")).to_bytes(len(left), "little")
+
+
+def difference(pairs: Iterable[tuple[int, bytes, bytes]]) -> Delta:
+    """The delta between pages before and after, given by ascending number."""
+    masks: dict[int, int] = {}
+    old: list[bytes] = []
+    new: list[bytes] = []
+    for number, before, after in pairs:
+        mask = 0
+        for block in range(_BLOCKS):
+            at = block * BLOCK
+            now = after[at : at + BLOCK]
+            was = before[at : at + BLOCK]
+            if now != was:
+                mask |= 1 << block
+                old.append(was)
+                new.append(now)
+        if mask:
+            masks[number] = mask
+    return Delta(masks, xor(b"".join(old), b"".join(new)))
+
+
+def apply(delta: Delta, page: Callable[[int], bytes]) -> dict[int, bytes]:
+    """The pages that a delta makes of those that `page` gives."""
+    old: list[bytes] = []
+    sources: dict[int, bytes] = {}
+    for number, mask in delta.masks.items():
+        sources[number] = before = page(number)
+        old.extend(before[block * BLOCK : (block + 1) * BLOCK] for block in range(_BLOCKS) if mask >> block & 1)
+    became = xor(b"".join(old), delta.blocks)
+    pages: dict[int, bytes] = {}
+    at = 0
+    for number, mask in delta.masks.items():
+        changed = bytearray(sources[number])
+        for block in range(_BLOCKS):
+            if mask >> block & 1:
+                changed[block * BLOCK : (block + 1) * BLOCK] = became[at : at + BLOCK]
+                at += BLOCK
+        pages[number] = bytes(changed)
+    return pages
+
+
+def compose(first: Delta, second: Delta) -> Delta:
+    """The delta that does what these two do one after the other."""
+    blocks = _by_block(first)
+    for key, block in _by_block(second).items():
+        known = blocks.pop(key, None)
+        merged = block if known is None else xor(known, block)
+        if merged != _ZERO_BLOCK:
+            blocks[key] = merged
+    masks: dict[int, int] = {}
+    for number, at in sorted(blocks):
+        masks[number] = masks.get(number, 0) | 1 << at
+    return Delta(masks, b"".join(blocks[key] for key in sorted(blocks)))
+
+
+def _by_block(delta: Delta) -> dict[tuple[int, int], bytes]:
+    out: dict[tuple[int, int], bytes] = {}
+    at = 0
+    for number, mask in delta.masks.items():
+        for block in range(_BLOCKS):
+            if mask >> block & 1:
+                out[number, block] = delta.blocks[at : at + BLOCK]
+                at += BLOCK
+    return out

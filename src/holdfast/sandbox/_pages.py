@@ -1,0 +1,145 @@
+"""Pages of a guest's memory: mapping a file over them, and finding those that were written.
+
+On Linux a template is a memory file that is mapped copy-on-write over the memory of each new instance. Pages that a guest writes
+become private to it, and the kernel's page map tells which these are, so that a small step on a large heap is cheap to freeze.
+Elsewhere the content is copied in, and all of it is compared.
+"""
+
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+PAGE: Final = 4096
+ZERO_PAGE: Final = bytes(PAGE)
+_CHUNK: Final = 16 * PAGE
+
+_PROT_READ_WRITE: Final = 3
+_MAP_PRIVATE_FIXED: Final = 0x02 | 0x10
+_SEALS: Final = 0x1 | 0x2 | 0x4 | 0x8  # no more seals, no shrinking, no growing, no writing
+_F_ADD_SEALS: Final = 1033
+
+# The highest byte of a page map entry: 0x80 is in memory, 0x40 is swapped out, 0x20 belongs to a file.
+_PRIVATE: Final = re.compile(b"[" + b"".join(re.escape(bytes([b])) for b in range(256) if b & 0xC0 and not b & 0x20) + b"]")
+
+
+def can_map() -> bool:
+    """Whether this system can map memory files over a guest's memory and has a page map."""
+    return (
+        sys.platform == "linux"
+        and os.sysconf("SC_PAGE_SIZE") == PAGE
+        and hasattr(os, "memfd_create")
+        and os.access("/proc/self/pagemap", os.R_OK)
+    )
+
+
+class MemoryFile:
+    """The content of a memory, in a sealed file without a name. Zero pages take no room in it."""
+
+    def __init__(self, size: int, runs: Iterator[tuple[int, bytes | ctypes.Array[ctypes.c_char]]]) -> None:
+        self.size = size
+        self._fd = os.memfd_create("holdfast", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(self._fd, size)
+            for offset, data in runs:
+                _write_all(self._fd, data, offset)
+            import fcntl
+
+            fcntl.fcntl(self._fd, _F_ADD_SEALS, _SEALS)
+        except BaseException:
+            self.close()
+            raise
+
+    def map_over(self, address: int) -> None:
+        """Replaces the memory at this address by a private view of the file."""
+        mapped = _mmap(address, self.size, _PROT_READ_WRITE, _MAP_PRIVATE_FIXED, self._fd, 0)
+        if mapped != address:
+            raise OSError(ctypes.get_errno(), "cannot map a template")
+
+    def close(self) -> None:
+        """Gives the descriptor back; mappings stay."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _write_all(fd: int, data: bytes | ctypes.Array[ctypes.c_char], offset: int) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
+
+
+if sys.platform == "linux":
+    _mmap = ctypes.CDLL(None, use_errno=True).mmap
+    _mmap.restype = ctypes.c_void_p
+    _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+
+
+class PageMap:
+    """The kernel's page map of this process."""
+
+    def __init__(self) -> None:
+        self._fd, self._pid = -1, 0
+
+    def private_pages(self, address: int, size: int) -> list[int]:
+        """Numbers of the pages in this range that are private: written since they were mapped, or never mapped from a file."""
+        if self._pid != os.getpid():  # a page map belongs to the process that opened it
+            self.close()
+            self._fd, self._pid = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC), os.getpid()
+        flags = os.pread(self._fd, size // PAGE * 8, address // PAGE * 8)[7::8]
+        return [match.start() for match in _PRIVATE.finditer(flags)]
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def differing_pages(address: int, size: int, expected: bytes, known: dict[int, bytes]) -> list[int]:
+    """Numbers of the pages that differ from `expected`, with `known` pages over it, found by comparing all of them."""
+    found: list[int] = []
+    for start in range(0, size, _CHUNK):
+        length = min(_CHUNK, size - start)
+        first, last = start // PAGE, (start + length) // PAGE
+        now = ctypes.string_at(address + start, length)
+        if not any(page in known for page in range(first, last)) and now == _slice(expected, start, length):
+            continue
+        for page in range(first, last):
+            at = page * PAGE
+            before = known.get(page) or _slice(expected, at, PAGE)
+            if now[at - start : at - start + PAGE] != before:
+                found.append(page)
+    return found
+
+
+def _slice(content: bytes, start: int, length: int) -> bytes:
+    """Part of a memory's content; beyond its end there are zeros."""
+    part = content[start : start + length]
+    return part if len(part) == length else part + bytes(length - len(part))
+
+
+def page_of(content: bytes, number: int) -> bytes:
+    """One page of a memory's content."""
+    return content[number * PAGE : (number + 1) * PAGE] or ZERO_PAGE
+
+
+def runs_of(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Sorted page numbers as runs: the first page of each, and how many."""
+    start = previous = -2
+    for number in numbers:
+        if number != previous + 1:
+            if start >= 0:
+                yield start, previous - start + 1
+            start = number
+        previous = number
+    if start >= 0:
+        yield start, previous - start + 1

@@ -1,0 +1,82 @@
+"""Requests as the bytes that a guest reads; see struct hf_request in guests/common/abi.h."""
+
+import struct
+from typing import Any, Final
+
+from holdfast.domain import Limits
+from holdfast.sandbox._errors import ValueRefused
+from holdfast.sandbox._zones import zone_table
+from holdfast.sandbox.steps import Call, Evaluate, Failure, Request, Resume, RunFile
+from holdfast.sandbox.values import encode
+
+_HEAD: Final = struct.Struct("<BBHIIIIIdQ")
+_SIZE: Final = struct.Struct("<I")
+_ANSWER: Final = struct.Struct("<IIc")
+_EVALUATE, _RUN_FILE, _RESUME, _CALL = 1, 2, 3, 4
+_HAS_SEED, _HAS_ZONE = 1, 2
+_LARGEST: Final = 1 << 30
+_LARGEST_ID: Final = 0xFFFFFFFF
+
+
+def encode_request(request: Request, limits: Limits, now: float, seed: int | None, zone: str | None) -> bytes:
+    """The message of one step."""
+    operation, parts = _parts(request)
+    flags = 0
+    if seed is not None:
+        flags = _HAS_SEED
+    if zone is not None:
+        flags |= _HAS_ZONE
+        parts.insert(0, _sized(zone_table(zone)))
+    head = _HEAD.pack(
+        operation,
+        flags,
+        0,
+        len(parts),
+        limits.stack_kb,
+        limits.max_events,
+        limits.max_output_kb * 1024,
+        limits.max_suspensions,
+        now,
+        (seed or 0) & 0xFFFFFFFFFFFFFFFF,
+    )
+    message = b"".join((head, *parts))
+    if len(message) > _LARGEST:
+        raise ValueRefused(f"a request of {len(message)} bytes is too large")
+    return message
+
+
+def _parts(request: Request) -> tuple[int, list[bytes]]:
+    if isinstance(request, Resume):
+        return _RESUME, [_answer(query, value) for query, value in request.answers.items()]
+    if isinstance(request, Evaluate):
+        return _EVALUATE, [_sized(_source(request.source)), _sized(_source(request.filename))]
+    if isinstance(request, RunFile):
+        return _RUN_FILE, [_sized(part) for part in (_source(request.source), _source(request.filename), encode(request.args))]
+    if isinstance(request, Call):
+        return _CALL, [_sized(_source(request.function)), _sized(encode(list(request.args)))]
+    raise ValueRefused(f"a {type(request).__name__} is no request")
+
+
+def _sized(part: bytes) -> bytes:
+    return _SIZE.pack(len(part)) + part
+
+
+def _source(text: str | bytes) -> bytes:
+    """Source text in UTF-8; anything else is refused here, where it can be said clearly."""
+    try:
+        if isinstance(text, str):
+            return text.encode()
+        text.decode()
+    except UnicodeError:
+        raise ValueRefused("source text is not valid UTF-8") from None
+    return text
+
+
+def _answer(query: int, value: Any) -> bytes:
+    if type(query) is not int or not 0 <= query <= _LARGEST_ID:
+        raise ValueRefused("a query id is a positive whole number")
+    status = b"v"
+    if type(value) is Failure:
+        status, value = b"e", {name: field for name, field in value._asdict().items() if field is not None}
+    encoded = encode(value)
+    return _ANSWER.pack(len(encoded) + 5, query, status) + encoded

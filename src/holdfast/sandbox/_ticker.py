@@ -1,0 +1,198 @@
+"""Ticks of an engine's epoch, by which running guests notice that time passes.
+
+A thread in Python needs the interpreter lock for every tick, so four busy Python threads stretched a limit of 200 ms to two
+seconds. On Linux a POSIX timer therefore calls wasmtime's own function on a thread of the C library, without any lock. The timer
+costs about 2% of a core, so it runs only while guests do: it is armed by the first step, and a caretaker disarms it after a
+quarter of a second without one.
+"""
+
+import ctypes
+import os
+import threading
+import time
+import weakref
+from typing import Final, Protocol
+
+from wasmtime import Engine, _ffi
+
+TICK_MS: Final = 2
+_IDLE_SECONDS: Final = 0.25
+_LAST_TICK_SECONDS: Final = 0.01
+_SIGEV_THREAD: Final = 2
+_CLOCK_MONOTONIC: Final = 1
+
+
+class _Source(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Ticker:
+    """Ticks while at least one step is running."""
+
+    def __init__(self, engine: Engine, *, native: bool = True) -> None:
+        self._source: _Source = _source(engine, native)
+        self._lock = threading.Lock()
+        self._running = 0
+        self._used = self._armed = self._closed = False
+        _at_fork(self)
+
+    def begin(self) -> None:
+        """A step begins."""
+        with self._lock:
+            self._running += 1
+            self._used = True
+            if not self._armed:
+                self._armed = True
+                self._source.start()
+                threading.Thread(target=_care, args=(weakref.ref(self),), name="holdfast-ticker", daemon=True).start()
+
+    def end(self) -> None:
+        """A step has ended."""
+        with self._lock:
+            self._running -= 1
+
+    def close(self) -> None:
+        """Stops for good."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._disarm()
+                self._source.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def rest(self) -> bool:
+        """Disarms if nothing ran since the last look; says whether it is disarmed."""
+        with self._lock:
+            if self._armed and not self._used and self._running <= 0:
+                self._disarm()
+            self._used = False
+            return not self._armed
+
+    def _disarm(self) -> None:
+        if self._armed:
+            self._armed = False
+            self._source.stop()
+
+    def forked(self) -> None:
+        """In a child process neither timers nor threads of the parent exist."""
+        self._lock = threading.Lock()
+        self._running = 0
+        self._armed = False
+
+
+def _care(ticker: "weakref.ref[Ticker]") -> None:
+    """Disarms an idle ticker; holds it only while it looks, so that it can be collected."""
+    pause = threading.Event()
+    while True:
+        pause.wait(_IDLE_SECONDS)
+        alive = ticker()
+        if alive is None or alive.rest():
+            return
+        del alive
+
+
+def _at_fork(ticker: Ticker) -> None:
+    if hasattr(os, "register_at_fork"):
+        known = weakref.ref(ticker)
+
+        def after() -> None:
+            alive = known()
+            if alive is not None:
+                alive.forked()
+
+        os.register_at_fork(after_in_child=after)
+
+
+def _source(engine: Engine, native: bool) -> _Source:
+    if native:
+        try:
+            return _Timer(engine)
+        except (OSError, AttributeError):
+            pass
+    return _Thread(engine)
+
+
+class _Sigevent(ctypes.Structure):
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signo", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("function", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("padding", ctypes.c_char * 64),
+    )
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Itimerspec(ctypes.Structure):
+    _fields_ = (("interval", _Timespec), ("value", _Timespec))
+
+
+class _Timer:
+    """A POSIX timer whose notification is wasmtime's own increment of the epoch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine  # the timer refers to it
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._pid = 0
+        self._timer = ctypes.c_void_p()
+        self._create()
+
+    def _create(self) -> None:
+        event = _Sigevent(
+            value=ctypes.cast(self._engine.ptr(), ctypes.c_void_p).value,
+            notify=_SIGEV_THREAD,
+            function=ctypes.cast(_ffi.dll.wasmtime_engine_increment_epoch, ctypes.c_void_p).value,
+        )
+        if self._libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)):
+            raise OSError(ctypes.get_errno(), "no timer")
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        if self._pid != os.getpid():
+            self._create()
+        self._set(TICK_MS)
+
+    def stop(self) -> None:
+        if self._pid == os.getpid():
+            self._set(0)
+
+    def _set(self, milliseconds: int) -> None:
+        period = _Timespec(0, milliseconds * 1_000_000)
+        self._libc.timer_settime(self._timer, 0, ctypes.byref(_Itimerspec(period, period)), None)
+
+    def close(self) -> None:
+        if self._pid == os.getpid():
+            self._libc.timer_delete(self._timer)
+            self._pid = 0
+            time.sleep(_LAST_TICK_SECONDS)  # a tick that is under way still uses the engine
+
+
+class _Thread:
+    """A thread in Python, where there is no such timer. Limits then hold less tightly while Python is busy."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        self._stop = threading.Event()
+        threading.Thread(target=_tick, args=(self._engine, self._stop), name="holdfast-epoch", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        self._stop.set()
+
+
+def _tick(engine: Engine, stop: threading.Event) -> None:
+    while not stop.wait(TICK_MS / 1000):
+        engine.increment_epoch()

@@ -1,0 +1,154 @@
+"""Guests: language runtimes compiled to WebAssembly, and the engine that runs them."""
+
+import ctypes
+import hashlib
+import platform
+import struct
+from collections.abc import Sequence
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Self
+
+import wasmtime
+
+from holdfast.domain import Limits
+from holdfast.sandbox._cache import Cache, default_directory
+from holdfast.sandbox._crossing import Crossing, Instance, Running, Trapped
+from holdfast.sandbox._errors import GuestUnavailable
+from holdfast.sandbox._pages import PageMap, can_map
+from holdfast.sandbox._public import Public
+from holdfast.sandbox._ticker import Ticker
+from holdfast.sandbox._unchecked import Unchecked
+from holdfast.sandbox.template import Source, Template, build_template
+
+Language = Literal["javascript", "lua"]
+LANGUAGES: Final[tuple[Language, ...]] = ("javascript", "lua")
+ABI_VERSION: Final = 1
+_NATIVE_STACK: Final = 2 << 20
+"""Stack of the calling thread that a guest may use. Threads have 8 MB by default; the guests' own limits are reached before."""
+
+
+class Control(NamedTuple):
+    """The block of a guest's memory that says where its buffers are and which limit was exceeded; see guests/common/step.c."""
+
+    abi: int
+    input: int
+    input_capacity: int
+    output: int
+    output_length: int
+    breach: int
+    breach_allowed: int
+    breach_actual: int
+
+
+_SMALL: Final = 16 << 20
+_CONTROL: Final = struct.Struct("<6I2Q")
+
+
+class Engine:
+    """Compiles guests and runs them, with one clock for all. Close it when no sandbox of it is in use.
+
+    `cache` is where compiled guests and templates are kept; `None` keeps nothing. `mapped` and `unchecked` are the fast ways, which
+    are used where the system has them; the portable ways do the same.
+    """
+
+    def __init__(
+        self, cache: Path | None | Literal["default"] = "default", *, mapped: bool | None = None, unchecked: bool = True
+    ) -> None:
+        config = wasmtime.Config()
+        config.epoch_interruption = True
+        config.wasm_exceptions = True
+        config.max_wasm_stack = _NATIVE_STACK
+        self.wasm = wasmtime.Engine(config)
+        self.ticker = Ticker(self.wasm)
+        self.running = Running()
+        self.unchecked = unchecked
+        self.page_map = PageMap() if (can_map() if mapped is None else mapped) else None
+        directory = default_directory() if cache == "default" else cache
+        self.modules = Cache(directory, "modules")
+        self.templates = Cache(directory, "templates")
+
+    def guest(self, language: Language) -> "Guest":
+        """The guest of a language, as this version of Holdfast has it."""
+        if language not in LANGUAGES:
+            raise GuestUnavailable(f"there is no guest for {language!r}; there are {' and '.join(LANGUAGES)}")
+        file = resources.files("holdfast.sandbox").joinpath("guests", f"{language}.wasm")
+        try:
+            wasm = file.read_bytes()
+        except FileNotFoundError:
+            raise GuestUnavailable(f"the {language} guest is not built; install Holdfast from a wheel, or run make") from None
+        return Guest(self, language, wasm)
+
+    def close(self) -> None:
+        """Stops the clock. Sandboxes of this engine must not run after that."""
+        self.ticker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Guest:
+    """A language runtime, compiled. An older Holdfast's guest can be used by its bytes, so old images still thaw."""
+
+    def __init__(self, engine: Engine, language: Language, wasm: bytes) -> None:
+        self.engine, self.language = engine, language
+        self.digest = hashlib.sha256(wasm).digest()
+        module = _compiled(engine, self.digest, wasm)
+        make: type[Unchecked] | type[Public] = Unchecked if engine.unchecked else Public
+        try:
+            self.crossing: Crossing = make(engine.wasm, module, engine.running)
+        except wasmtime.WasmtimeError:
+            raise GuestUnavailable("the module imports what this Holdfast does not offer") from None
+        self.control_at = self._locate()
+
+    def start(self, memory: int) -> Instance:
+        """A fresh instance, booted: the runtime is initialised and its prelude has run."""
+        instance = self.crossing.instantiate(memory)
+        try:
+            instance.call("_initialize")
+            instance.call("hf_boot")
+        except Trapped:
+            instance.close()
+            raise GuestUnavailable("the guest does not start") from None
+        return instance
+
+    def _locate(self) -> int:
+        """The address of the control block, which is the same in every instance."""
+        instance = self.crossing.instantiate(_SMALL)
+        try:
+            self.control_at = instance.call("hf_control")
+            if self.control(instance).abi != ABI_VERSION:
+                raise GuestUnavailable("the guest speaks another version of the ABI")
+            return self.control_at
+        finally:
+            instance.close()
+
+    def control(self, instance: Instance) -> Control:
+        """Where an instance's buffers are now."""
+        return Control._make(_CONTROL.unpack(ctypes.string_at(instance.base + self.control_at, _CONTROL.size)))
+
+    def template(
+        self, libraries: Sequence[Source] = (), startup: Sequence[Source] = (), *, limits: Limits | None = None
+    ) -> Template:
+        """A template: this guest after these libraries and startup files have run. Made once, then kept by digest."""
+        return build_template(self, tuple(libraries), tuple(startup), limits or Limits())
+
+
+def _compiled(engine: Engine, digest: bytes, wasm: bytes) -> wasmtime.Module:
+    name = f"{digest.hex()}-{version('wasmtime')}-{platform.machine()}.cwasm"
+    path = engine.modules.path(name)
+    if path is not None:
+        try:
+            return wasmtime.Module.deserialize_file(engine.wasm, str(path))
+        except wasmtime.WasmtimeError:
+            engine.modules.forget(name)
+    try:
+        module = wasmtime.Module(engine.wasm, wasm)
+    except wasmtime.WasmtimeError:
+        raise GuestUnavailable("the module is not valid WebAssembly") from None
+    engine.modules.write(name, bytes(module.serialize()))
+    return module

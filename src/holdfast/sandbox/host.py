@@ -1,0 +1,119 @@
+"""What a host offers to the scripts in a sandbox: named functions, and modules by a loader. By default nothing."""
+
+import posixpath
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from holdfast.sandbox import values
+from holdfast.sandbox._errors import HostError, ValueRefused
+
+HostFunction = Callable[..., Any]
+
+
+class Module(NamedTuple):
+    """A module that a script may load.
+
+    `module` is an ES module, `commonjs` a CommonJS one, `script` a Lua chunk, `json` data. `functions` is a module of host
+    functions: `names` are its members, and each is the host function called "<module>.<member>".
+    """
+
+    kind: Literal["module", "commonjs", "script", "json", "functions"]
+    source: str = ""
+    names: tuple[str, ...] = ()
+
+
+class Loader(Protocol):
+    """Finds modules for `import` and `require`. Raise `HostError` for what is not there."""
+
+    def resolve(self, specifier: str, referrer: str, kind: str) -> str:
+        """The full name of what `specifier` means in the file `referrer`; `kind` is "import" or "require"."""
+
+    def load(self, name: str) -> Module:
+        """The module of a full name."""
+
+
+class Modules:
+    """A loader over a fixed set of modules. Names that begin with a dot are relative to the file that names them.
+
+    >>> modules = Modules({"lib/a.js": Module("module", "export default 1")})
+    >>> modules.resolve("./a.js", "lib/main.js", "import")
+    'lib/a.js'
+    """
+
+    def __init__(self, modules: Mapping[str, Module]) -> None:
+        self._modules = modules
+
+    def resolve(self, specifier: str, referrer: str, kind: str) -> str:
+        name = specifier
+        if specifier.startswith("."):
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(referrer), specifier))
+        if name not in self._modules:
+            raise HostError(f"there is no module {specifier!r}", code="MODULE_NOT_FOUND")
+        return name
+
+    def load(self, name: str) -> Module:
+        return self._modules[name]
+
+
+class _NoModules:
+    """The loader of a host that offers none."""
+
+    def resolve(self, specifier: str, referrer: str, kind: str) -> str:
+        raise HostError(f"there is no module {specifier!r}", code="MODULE_NOT_FOUND")
+
+    def load(self, name: str) -> Module:
+        raise HostError(f"there is no module {name!r}", code="MODULE_NOT_FOUND")
+
+
+class Host:
+    """Functions by name, and a loader of modules.
+
+    A function gets the script's arguments as Python values. What it returns is the value of the call; a `HostError` that it raises
+    is raised in the script. Any other exception ends the step and closes the sandbox, since the script's state is then in doubt.
+
+    A script's clock stands still but for host calls: after one it is moved by the time the call took, or to what `clock` says, in
+    milliseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, HostFunction] | None = None,
+        modules: Loader | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.functions: Mapping[str, HostFunction] = functions or {}
+        self.modules: Loader = modules or _NoModules()
+        self._clock = clock
+
+    def answer(self, operation: int, request: bytes, now: float) -> tuple[bytes, float]:
+        """Does what a guest asks for while it runs. Gives a status byte and JSON, and the time after that in milliseconds."""
+        begun = time.monotonic()
+        reply = self._answer(operation, request)
+        return reply, self._clock() if self._clock else now + (time.monotonic() - begun) * 1000
+
+    def _answer(self, operation: int, request: bytes) -> bytes:
+        try:
+            return b"v" + values.encode(_OPERATIONS[chr(operation)](self, *values.decode(request)))
+        except HostError as error:
+            return b"e" + values.encode({"code": error.script_code, "message": str(error)})
+        except ValueRefused as error:
+            return b"e" + values.encode({"code": error.code, "message": str(error)})
+
+    def _call(self, name: str, arguments: list[Any]) -> Any:
+        function = self.functions.get(name)
+        if function is None:
+            raise HostError(f"there is no host function {name!r}", code="HOST_FUNCTION_NOT_FOUND")
+        return function(*arguments)
+
+    def _resolve(self, specifier: str, referrer: str, kind: str) -> str:
+        return self.modules.resolve(specifier, referrer, kind)
+
+    def _load(self, name: str) -> dict[str, Any]:
+        module = self.modules.load(name)
+        if module.kind == "functions":
+            return {"kind": "functions", "names": list(module.names)}
+        return {"kind": module.kind, "source": module.source}
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {"c": Host._call, "r": Host._resolve, "l": Host._load}

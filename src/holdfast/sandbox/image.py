@@ -1,0 +1,221 @@
+"""Images: the state of a sandbox at rest, in memory and sealed as bytes.
+
+In memory an image is the template it came from and the pages that differ from it. Images of one sandbox share the pages that did
+not change between them, so keeping several costs little.
+
+Sealed, an image is written against one of three things, and is opened with the same:
+
+    nothing         the whole memory, which any process with the same guest can thaw
+    its template    what the session changed, some kilobytes
+    another image   what changed since then: a delta
+
+All carry a version, the digests of guest and template, a label, and a keyed MAC over every byte, which is checked before anything
+else is believed.
+
+    0  4s magic · B version · B kind · H unused · 16s guest · 16s template · 16s session · Q number
+    64 16s parent session · Q parent number · I memory size in 64 KB · I payload size unpacked · payload (zstd) · 16s MAC
+"""
+
+import hashlib
+import hmac
+import struct
+import weakref
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+import zstandard
+
+from holdfast.sandbox import _delta
+from holdfast.sandbox._crossing import WASM_PAGE
+from holdfast.sandbox._errors import ImageDamaged, ImageForeign, ImageTooLarge, ImageUnsupported
+from holdfast.sandbox._pages import PAGE, ZERO_PAGE, page_of
+
+if TYPE_CHECKING:
+    from holdfast.sandbox.template import Template
+
+VERSION: Final = 1
+LARGEST: Final = 1 << 30
+"""The largest memory, in bytes, that an image may have unless the caller says otherwise."""
+
+_MAGIC: Final = b"HFIM"
+_HEAD: Final = struct.Struct("<4sBBH16s16s16sQ16sQII")
+_MAC_SIZE: Final = 16
+_KEY_SIZES: Final = range(16, 65)
+
+
+class Label(NamedTuple):
+    """Which image this is: the session it belongs to, and its number there."""
+
+    session: UUID = UUID(int=0)
+    number: int = 0
+
+
+class Kind(IntEnum):
+    """What an image is sealed against."""
+
+    WHOLE = 0
+    TEMPLATE = 1
+    DELTA = 2
+
+
+class Image:
+    """The state of a sandbox at rest. Immutable; thaw it as often as you like."""
+
+    __slots__ = ("__weakref__", "_since", "label", "pages", "size", "template")
+
+    def __init__(self, template: "Template", size: int, pages: dict[int, bytes], label: Label) -> None:
+        self.template, self.size, self.pages, self.label = template, size, pages, label
+        self._since: tuple[weakref.ref[Image], list[int]] | None = None
+
+    def page(self, number: int) -> bytes:
+        """The content of one page."""
+        return self.pages.get(number) or page_of(self.template.content, number)
+
+    def follows(self, previous: "Image", changed: list[int]) -> None:
+        """Notes which pages changed since the previous image, so that a delta against it need not look for them."""
+        self._since = weakref.ref(previous), changed
+
+    def changed_since(self, earlier: "Image") -> list[int]:
+        """The numbers of the pages that may differ from an earlier image of the same template."""
+        if self._since is not None and self._since[0]() is earlier:
+            return self._since[1]
+        mine, theirs = self.pages, earlier.pages
+        return sorted(number for number in mine.keys() | theirs.keys() if mine.get(number) is not theirs.get(number))
+
+    def seal(self, key: bytes, against: "Image | Template | None" = None) -> bytes:
+        """The image as bytes, with a MAC under `key`. See the module's docstring for `against`."""
+        parent = Label()
+        if against is None:
+            kind, delta = Kind.WHOLE, self._whole()
+        elif isinstance(against, Image):
+            if against.template is not self.template:
+                raise ImageForeign("a delta needs an image of the same template")
+            kind, parent = Kind.DELTA, against.label
+            delta = _delta.difference((n, against.page(n), self.page(n)) for n in self.changed_since(against))
+        else:
+            if against is not self.template:
+                raise ImageForeign("this image comes from another template")
+            kind = Kind.TEMPLATE
+            content = against.content
+            delta = _delta.difference((n, page_of(content, n), self.pages[n]) for n in sorted(self.pages))
+        head = _Head(kind, self.template.guest.digest[:16], self.template.digest[:16], self.label, parent, self.size)
+        return head.seal(delta, key)
+
+    def _whole(self) -> _delta.Delta:
+        last = max(self.size, len(self.template.content)) // PAGE
+        numbered = ((number, self.page(number)) for number in range(last))
+        return _delta.difference((n, ZERO_PAGE, page) for n, page in numbered if page != ZERO_PAGE)
+
+
+class _Head(NamedTuple):
+    """What a sealed image says about itself."""
+
+    kind: Kind
+    guest: bytes
+    template: bytes
+    label: Label
+    parent: Label
+    size: int
+
+    def seal(self, delta: _delta.Delta, key: bytes) -> bytes:
+        packed = delta.pack()
+        label, parent = self.label, self.parent
+        head = _HEAD.pack(
+            _MAGIC,
+            VERSION,
+            self.kind,
+            0,
+            self.guest,
+            self.template,
+            label.session.bytes,
+            label.number,
+            parent.session.bytes,
+            parent.number,
+            self.size // WASM_PAGE,
+            len(packed),
+        )
+        body = head + zstandard.ZstdCompressor(level=1).compress(packed)
+        return body + _mac(body, key)
+
+
+def _mac(body: bytes, key: bytes) -> bytes:
+    if len(key) not in _KEY_SIZES:
+        raise ValueError("a key has 16 to 64 bytes")
+    return hashlib.blake2b(body, digest_size=_MAC_SIZE, key=key, person=b"holdfast image").digest()
+
+
+def _unseal(sealed: bytes, key: bytes, largest: int) -> tuple[_Head, _delta.Delta]:
+    """Checks everything that can be checked without a template: MAC first, then version, then sizes."""
+    if len(sealed) < _HEAD.size + _MAC_SIZE or sealed[:4] != _MAGIC:
+        raise ImageDamaged
+    body = sealed[:-_MAC_SIZE]
+    if sealed[4] != VERSION:
+        raise ImageUnsupported(f"the image has version {sealed[4]}; this Holdfast reads version {VERSION}")
+    if not hmac.compare_digest(_mac(body, key), sealed[-_MAC_SIZE:]):
+        raise ImageDamaged
+    _, _, kind, _, guest, template, session, number, parent_session, parent_number, size, unpacked = _HEAD.unpack_from(body)
+    size *= WASM_PAGE
+    if size > largest or unpacked > 2 * largest:
+        raise ImageTooLarge(f"the image needs {max(size, unpacked)} bytes; {largest} are allowed")
+    try:
+        packed = zstandard.ZstdDecompressor().decompress(body[_HEAD.size :], max_output_size=unpacked)
+    except zstandard.ZstdError:
+        raise ImageDamaged from None
+    if len(packed) != unpacked:
+        raise ImageDamaged
+    delta = _delta.Delta.unpack(packed)
+    if any(page >= size // PAGE for page in delta.masks):
+        raise ImageDamaged
+    label, parent = Label(UUID(bytes=session), number), Label(UUID(bytes=parent_session), parent_number)
+    return _Head(Kind(kind), guest, template, label, parent, size), delta
+
+
+def open_image(
+    sealed: bytes, key: bytes, template: "Template", parent: Image | None = None, *, largest: int = LARGEST
+) -> Image:
+    """The image in these bytes, over a template of the same guest; a delta needs the image it was sealed against."""
+    head, delta = _unseal(sealed, key, largest)
+    if head.guest != template.guest.digest[:16]:
+        raise ImageForeign("the image was made by another guest")
+    if head.kind is not Kind.WHOLE and head.template != template.digest[:16]:
+        raise ImageForeign("the image belongs to another template")
+    if head.kind is Kind.DELTA:
+        if parent is None or parent.label != head.parent or parent.template is not template:
+            raise ImageForeign("the image is a delta against another image")
+        pages = parent.pages | _delta.apply(delta, parent.page)
+        _drop_same(pages, delta.masks, template)
+    elif head.kind is Kind.TEMPLATE:
+        pages = _delta.apply(delta, lambda number: page_of(template.content, number))
+    else:
+        pages = _delta.apply(delta, lambda number: ZERO_PAGE)
+        blank = (n for n in range(len(template.content) // PAGE) if n not in pages)
+        pages |= {n: ZERO_PAGE for n in blank if page_of(template.content, n) != ZERO_PAGE}
+        _drop_same(pages, list(pages), template)
+    return Image(template, head.size, pages, head.label)
+
+
+def _drop_same(pages: dict[int, bytes], numbers: "dict[int, int] | list[int]", template: "Template") -> None:
+    """Forgets pages that are again what the template has."""
+    for number in numbers:
+        if pages[number] == page_of(template.content, number):
+            del pages[number]
+
+
+def compose(first: bytes, second: bytes, key: bytes, *, largest: int = LARGEST) -> bytes:
+    """One sealed image that does what two in a row do, without thawing either: the way to drop an image between two others.
+
+    `second` must be a delta against `first`. The result is sealed against what `first` was sealed against.
+    """
+    earlier, one = _unseal(first, key, largest)
+    later, two = _unseal(second, key, largest)
+    if later.kind is not Kind.DELTA or later.parent != earlier.label or later.template != earlier.template:
+        raise ImageForeign("the second image is not a delta against the first")
+    return later._replace(kind=earlier.kind, parent=earlier.parent).seal(_delta.compose(one, two), key)
+
+
+def read_label(sealed: bytes, key: bytes, *, largest: int = LARGEST) -> tuple[Label, Label | None]:
+    """The label of a sealed image, and of the image it is a delta against."""
+    head, _ = _unseal(sealed, key, largest)
+    return head.label, head.parent if head.kind is Kind.DELTA else None
+

@@ -1,0 +1,270 @@
+"""A sandbox: one running guest instance, driven a step at a time.
+
+Theory of operation
+-------------------
+A step writes one message into the guest's memory, calls it once, and reads one message back; see guests/common/abi.h. The guest
+runs until its script has ended or waits for something. At rest its memory is its whole state, which `freeze` takes.
+
+Nothing that goes wrong inside is branched on inside. When a limit is exceeded, when `cancel` was called, or when a host function
+raised something unforeseen, the guest is stopped where it stands, and what is left of it is in doubt. So it is thrown away: the
+sandbox is closed, and whoever wants to go on thaws the last image. The events until then are read from the memory of the dead.
+
+Time is looked at by the guest itself: the engine's ticker counts, and when a step's earliest limit is due the guest calls `look`,
+on the thread that runs it.
+"""
+
+import ctypes
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from holdfast.domain import Breach, Limit, Limits
+from holdfast.sandbox import _records
+from holdfast.sandbox._crossing import Instance, Trapped
+from holdfast.sandbox._errors import GuestFault, SandboxBusy, SandboxClosed
+from holdfast.sandbox._memory import Memory
+from holdfast.sandbox._requests import encode_request
+from holdfast.sandbox._ticker import TICK_MS
+from holdfast.sandbox.host import Host
+from holdfast.sandbox.image import Image, Label
+from holdfast.sandbox.steps import Breached, Call, Cancelled, Evaluate, Outcome, Request, Resume, RunFile
+
+if TYPE_CHECKING:
+    from holdfast.sandbox.guest import Guest
+
+_REPLY: Final = struct.Struct("<d")
+
+_LOOK_TICKS: Final = 64
+"""The longest that a guest runs without a look at `cancel`; cancelling hurries the clock by as much."""
+_MEGABYTE: Final = 1 << 20
+
+_BREACHES: Final = {
+    1: (Limit.MEMORY, _MEGABYTE),
+    2: (Limit.STACK, 1024),
+    3: (Limit.EVENTS, 1),
+    4: (Limit.OUTPUT, 1024),
+    5: (Limit.SUSPENSIONS, 1),
+}
+
+
+class Sandbox:
+    """One running guest. Made by `Template.create` and `Template.thaw`; one thread at a time may use it.
+
+    It is a context manager: leaving it closes it.
+    """
+
+    def __init__(
+        self,
+        guest: "Guest",
+        instance: Instance,
+        limits: Limits,
+        host: Host,
+        image: Image | None,
+        seed: int | None,
+        zone: str | None,
+    ) -> None:
+        self.guest, self.limits, self.host = guest, limits, host
+        self._instance: Instance | None = instance
+        self._seed, self._zone = seed, zone
+        self._memory = None if image is None else Memory(instance, image, guest.engine.page_map)
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._stopped: Limit | None = None
+        self._raised: BaseException | None = None
+        self._kept = b""
+        self._now = 0.0
+        self._started = self._started_cpu = 0.0
+        control = guest.control(instance)
+        self._input, self._input_capacity = control.input, control.input_capacity
+
+    # ---- steps ----------------------------------------------------------------------------------------------------------
+
+    def step(
+        self, request: Request, *, now: float | None = None, seed: int | None = None, zone: str | None = None
+    ) -> Outcome:
+        """Does what is asked until the script ends or waits.
+
+        `now` is the time in milliseconds, by default the system's; it stands still during the step. `seed` starts the random
+        numbers anew, `zone` sets the local time zone; both stay until they are set again. Raises `RequestRefused` if the request
+        makes no sense now, and then nothing has changed.
+        """
+        if not self._lock.acquire(blocking=False):
+            raise SandboxBusy
+        try:
+            instance = self._instance
+            if instance is None:
+                raise SandboxClosed
+            return self._step(instance, request, time.time() * 1000 if now is None else now, seed, zone)
+        finally:
+            self._lock.release()
+
+    def evaluate(self, source: str | bytes, filename: str = "<repl>", *, now: float | None = None) -> Outcome:
+        """Runs a snippet. See `Evaluate`."""
+        return self.step(Evaluate(source, filename), now=now)
+
+    def run_file(self, source: str | bytes, filename: str, args: Any = None, *, now: float | None = None) -> Outcome:
+        """Runs a file. See `RunFile`."""
+        return self.step(RunFile(source, filename, args), now=now)
+
+    def call(self, function: str, *args: Any, now: float | None = None) -> Outcome:
+        """Calls a global function. See `Call`."""
+        return self.step(Call(function, args), now=now)
+
+    def resume(self, answers: dict[int, Any] | None = None, *, now: float | None = None) -> Outcome:
+        """Gives answers to open queries. See `Resume`."""
+        return self.step(Resume(answers or {}), now=now)
+
+    def cancel(self) -> None:
+        """Stops the present or next step, from any thread. Its outcome is `Cancelled`."""
+        self._cancelled = True
+        engine = self.guest.engine.wasm
+        for _ in range(_LOOK_TICKS):
+            engine.increment_epoch()
+
+    def _step(self, instance: Instance, request: Request, now: float, seed: int | None, zone: str | None) -> Outcome:
+        engine = self.guest.engine
+        seed = self._seed if seed is None else seed
+        zone = self._zone if zone is None else zone
+        message = encode_request(request, self.limits, now, seed, zone)
+        length = len(message)
+        self._now = now
+        self._stopped = self._raised = None
+        running, ticker = engine.running, engine.ticker
+        outer = running.host
+        self._started, self._started_cpu = time.monotonic(), time.thread_time()
+        ticker.begin()
+        running.host = self
+        try:
+            instance.arm(self.look())
+            at = self._input if length <= self._input_capacity else instance.call("hf_input", length)
+            ctypes.memmove(instance.base + at, message, length)
+            packed = instance.step(length)
+        except Trapped as trapped:
+            return self._dead(instance, trapped)
+        finally:
+            running.host = outer
+            ticker.end()
+        address, size = instance.base + (packed >> 32), packed & 0xFFFFFFFF
+        raw = ctypes.string_at(address, size)
+        ctypes.memset(address, 0, size)
+        self._seed = self._zone = None
+        return _records.outcome(raw)
+
+    def _dead(self, instance: Instance, trapped: Trapped) -> Outcome:
+        """What became of a step that was stopped. The instance is read once more, then freed."""
+        control = self.guest.control(instance)
+        events = _records.events(ctypes.string_at(instance.base + control.output, control.output_length))
+        self._close()
+        if self._raised is not None:
+            raise self._raised
+        if self._cancelled:
+            return Cancelled(events)
+        limits = self.limits
+        if self._stopped is Limit.WALL:
+            return Breached(Breach(Limit.WALL, limits.wall_ms, (time.monotonic() - self._started) * 1000), events)
+        if self._stopped is Limit.CPU:
+            return Breached(Breach(Limit.CPU, limits.cpu_ms, (time.thread_time() - self._started_cpu) * 1000), events)
+        if control.breach in _BREACHES:
+            limit, unit = _BREACHES[control.breach]
+            allowed = limits.mem_mb if limit is Limit.MEMORY else control.breach_allowed / unit
+            return Breached(Breach(limit, allowed, control.breach_actual / unit), events)
+        if trapped.stack:
+            return Breached(Breach(Limit.STACK, limits.stack_kb, limits.stack_kb), events)
+        raise GuestFault
+
+    # ---- called while a step runs ------------------------------------------------------------------------------------------
+
+    def look(self) -> int:
+        """Ticks until the clock must be looked at again, or 0 if the guest must stop now."""
+        if self._cancelled:
+            return 0
+        limits = self.limits
+        left = float(_LOOK_TICKS * TICK_MS)
+        if limits.wall_ms:
+            wall = limits.wall_ms - (time.monotonic() - self._started) * 1000
+            if wall <= 0:
+                self._stopped = Limit.WALL
+                return 0
+            left = min(left, wall)
+        if limits.cpu_ms:
+            cpu = limits.cpu_ms - (time.thread_time() - self._started_cpu) * 1000
+            if cpu <= 0:
+                self._stopped = Limit.CPU
+                return 0
+            left = min(left, cpu)
+        return int(left / TICK_MS) + 1
+
+    def host_call(self, operation: int, request: int, length: int, reply: int, capacity: int) -> int:
+        """The guest's import `call`: one request to the host while a step runs."""
+        instance = self._instance
+        assert instance is not None
+        try:
+            answer, self._now = self.host.answer(operation, ctypes.string_at(instance.base + request, length), self._now)
+        except BaseException as error:
+            self._raised = error
+            raise
+        whole = _REPLY.pack(self._now) + answer
+        if len(whole) <= capacity:
+            ctypes.memmove(instance.base + reply, whole, len(whole))
+        else:
+            self._kept = whole
+        return len(whole)
+
+    def host_take(self, reply: int, length: int) -> None:
+        """The guest's import `take`: the reply that did not fit."""
+        instance, kept = self._instance, self._kept
+        assert instance is not None
+        self._kept = b""
+        ctypes.memmove(instance.base + reply, kept, min(length, len(kept)))
+
+    # ---- at rest -----------------------------------------------------------------------------------------------------------
+
+    def freeze(self, label: Label | None = None) -> Image:
+        """The state as an image. The sandbox goes on as before."""
+        with self._lock_resting():
+            if self._memory is None:
+                raise SandboxClosed
+            return self._memory.freeze(label or Label())
+
+    def content(self) -> bytes:
+        """The whole memory."""
+        with self._lock_resting():
+            if self._instance is None:
+                raise SandboxClosed
+            return ctypes.string_at(self._instance.base, self._instance.size())
+
+    @contextmanager
+    def _lock_resting(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise SandboxBusy
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the sandbox is gone: closed, or stopped by a limit."""
+        return self._instance is None
+
+    def close(self) -> None:
+        """Frees the instance. Closing twice is fine; closing while a step runs is not."""
+        with self._lock_resting():
+            self._close()
+
+    def _close(self) -> None:
+        instance, self._instance, self._memory = self._instance, None, None
+        if instance is not None:
+            instance.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._close()

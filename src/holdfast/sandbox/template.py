@@ -1,0 +1,132 @@
+"""Templates: a guest's memory after boot, libraries and startup files, from which sandboxes are made in a fraction of a millisecond.
+
+The same guest and sources always give the same bytes, so a template is known by the digest of its content in every process, and is
+kept on disk by the digest of what it was made from.
+"""
+
+import ctypes
+import hashlib
+import json
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import zstandard
+
+from holdfast.domain import Limits
+from holdfast.sandbox._crossing import WASM_PAGE, Instance
+from holdfast.sandbox._errors import ImageForeign, ImageTooLarge, TemplateFailed
+from holdfast.sandbox._pages import PAGE, ZERO_PAGE, MemoryFile, page_of, runs_of
+from holdfast.sandbox.host import Host
+from holdfast.sandbox.image import LARGEST, Image, Label, open_image
+from holdfast.sandbox.sandbox import Sandbox
+from holdfast.sandbox.steps import Breached, Evaluate, Failed, Paused
+
+if TYPE_CHECKING:
+    from holdfast.sandbox.guest import Guest
+
+_MEGABYTE: Final = 1 << 20
+_DIGEST_SIZE: Final = 32
+_NO_HOST: Final = Host()
+
+
+class Source(NamedTuple):
+    """A file that becomes part of a template."""
+
+    filename: str
+    text: str
+
+
+class Template:
+    """A baked memory. `digest` is that of its content, which any process gets from the same guest and sources."""
+
+    def __init__(self, guest: "Guest", content: bytes) -> None:
+        self.guest, self.content = guest, content
+        self.digest = hashlib.sha256(content).digest()
+        self._file = MemoryFile(len(content), _runs(content)) if guest.engine.page_map else None
+
+    def create(
+        self, *, limits: Limits | None = None, host: Host | None = None, seed: int | None = None, zone: str | None = None
+    ) -> Sandbox:
+        """A new sandbox. Without a seed it draws one, so that no two sandboxes have the same random numbers."""
+        limits = limits or Limits()
+        image = Image(self, len(self.content), {}, Label())
+        drawn = secrets.randbits(64) if seed is None else seed
+        return Sandbox(self.guest, self._instance(image.size, limits), limits, host or _NO_HOST, image, drawn, zone)
+
+    def thaw(
+        self, image: Image, *, limits: Limits | None = None, host: Host | None = None, seed: int | None = None
+    ) -> Sandbox:
+        """The sandbox of an image, at the place where it was frozen. With a seed its random numbers start anew."""
+        if image.template is not self:
+            raise ImageForeign("this image belongs to another template")
+        limits = limits or Limits()
+        instance = self._instance(image.size, limits)
+        base = instance.base
+        for number, page in image.pages.items():
+            ctypes.memmove(base + number * PAGE, page, PAGE)
+        return Sandbox(self.guest, instance, limits, host or _NO_HOST, image, seed, None)
+
+    def fork(self, image: Image, *, limits: Limits | None = None, host: Host | None = None) -> Sandbox:
+        """Like `thaw`, with random numbers of its own: one of several that go on from the same place."""
+        return self.thaw(image, limits=limits, host=host, seed=secrets.randbits(64))
+
+    def open(self, sealed: bytes, key: bytes, parent: Image | None = None, *, largest: int = LARGEST) -> Image:
+        """The image in sealed bytes. A delta needs the image it was sealed against."""
+        return open_image(sealed, key, self, parent, largest=largest)
+
+    def _instance(self, size: int, limits: Limits) -> Instance:
+        if size > limits.mem_mb * _MEGABYTE:
+            raise ImageTooLarge(f"the image needs {size // _MEGABYTE} MB of memory; {limits.mem_mb} MB are allowed")
+        instance = self.guest.crossing.instantiate(limits.mem_mb * _MEGABYTE)
+        instance.grow_to(size)
+        if self._file is not None:
+            self._file.map_over(instance.base)
+        else:
+            ctypes.memmove(instance.base, self.content, len(self.content))
+        return instance
+
+
+def _runs(content: bytes) -> Iterator[tuple[int, bytes]]:
+    filled = [number for number in range(len(content) // PAGE) if page_of(content, number) != ZERO_PAGE]
+    for first, count in runs_of(filled):
+        yield first * PAGE, content[first * PAGE : (first + count) * PAGE]
+
+
+def build_template(guest: "Guest", libraries: tuple[Source, ...], startup: tuple[Source, ...], limits: Limits) -> Template:
+    """Takes a template from the cache, or bakes and keeps it."""
+    inputs = [guest.digest.hex(), [*libraries], [*startup], WASM_PAGE]
+    name = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+    cache = guest.engine.templates
+    kept = cache.read(name)
+    if kept is not None:
+        content = _unpack(kept)
+        if content is not None:
+            return Template(guest, content)
+        cache.forget(name)
+    content = _bake(guest, (*libraries, *startup), limits)
+    cache.write(name, hashlib.sha256(content).digest() + zstandard.ZstdCompressor(level=3).compress(content))
+    return Template(guest, content)
+
+
+def _unpack(kept: bytes) -> bytes | None:
+    """The content of a kept template, unless it is damaged."""
+    try:
+        content = zstandard.ZstdDecompressor().decompress(kept[_DIGEST_SIZE:], max_output_size=LARGEST)
+    except zstandard.ZstdError:
+        return None
+    return content if hashlib.sha256(content).digest() == kept[:_DIGEST_SIZE] else None
+
+
+def _bake(guest: "Guest", sources: tuple[Source, ...], limits: Limits) -> bytes:
+    """Runs the sources in a fresh guest, with the clock at zero and no host, and takes its memory."""
+    with Sandbox(guest, guest.start(limits.mem_mb * _MEGABYTE), limits, _NO_HOST, None, 0, None) as sandbox:
+        for source in sources:
+            outcome = sandbox.step(Evaluate(source.text, source.filename), now=0.0)
+            if isinstance(outcome, Failed):
+                raise TemplateFailed(f"{source.filename}: {outcome.error.name}: {outcome.error.message}")
+            if isinstance(outcome, Paused):
+                raise TemplateFailed(f"{source.filename} waits for an answer, which a template cannot have")
+            if isinstance(outcome, Breached):
+                raise TemplateFailed(f"{source.filename}: {outcome.breach}")
+        return sandbox.content()
