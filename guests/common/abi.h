@@ -137,6 +137,7 @@ void *hf_calloc(size_t count, size_t size);
 void *hf_realloc(void *block, size_t size);
 void hf_free(void *block);
 size_t hf_usable_size(const void *block);
+void hf_heap_seal(void); /* once, when a template is finished */
 /* The same, for a runtime that can collect garbage and try again: NULL when there is no memory. */
 void *hf_try_realloc(void *block, size_t size);
 

@@ -159,8 +159,11 @@ static __attribute__((noinline)) void perform(uint32_t length) {
         hf_clock_zone(parts[0].data, parts[0].length);
         first = 1;
     }
-    if (request.op == HF_SEAL) memset(&used, 0, sizeof used);
     hf_language_step(request.op, parts + first, count - first);
+    if (request.op == HF_SEAL) {
+        memset(&used, 0, sizeof used);
+        hf_heap_seal();
+    }
 done:
     if (parts != few) hf_free(parts);
 }

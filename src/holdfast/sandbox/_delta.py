@@ -11,13 +11,15 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from holdfast.sandbox._errors import ImageDamaged
-from holdfast.sandbox._pages import PAGE
+from holdfast.sandbox._pages import PAGE, ZERO_PAGE, runs_of
 
 BLOCK: Final = 256
 _BLOCKS: Final = PAGE // BLOCK
+_QUARTER: Final = PAGE // 4
 _ZERO_BLOCK: Final = bytes(BLOCK)
 
 
@@ -77,14 +79,16 @@ def difference(pairs: Iterable[tuple[int, bytes, bytes]]) -> Delta:
     new: list[bytes] = []
     for number, before, after in pairs:
         mask = 0
-        for block in range(_BLOCKS):
-            at = block * BLOCK
-            now = after[at : at + BLOCK]
-            was = before[at : at + BLOCK]
-            if now != was:
-                mask |= 1 << block
-                old.append(was)
-                new.append(now)
+        for start in range(0, PAGE, _QUARTER):  # most of a page is unchanged: four looks tell where to look closer
+            if after[start : start + _QUARTER] == before[start : start + _QUARTER]:
+                continue
+            for at in range(start, start + _QUARTER, BLOCK):
+                now = after[at : at + BLOCK]
+                was = before[at : at + BLOCK]
+                if now != was:
+                    mask |= 1 << at // BLOCK
+                    old.append(was)
+                    new.append(now)
         if mask:
             masks[number] = mask
     return Delta(masks, xor(b"".join(old), b"".join(new)))
@@ -92,22 +96,32 @@ def difference(pairs: Iterable[tuple[int, bytes, bytes]]) -> Delta:
 
 def apply(delta: Delta, page: Callable[[int], bytes]) -> dict[int, bytes]:
     """The pages that a delta makes of those that `page` gives."""
-    old: list[bytes] = []
-    sources: dict[int, bytes] = {}
-    for number, mask in delta.masks.items():
-        sources[number] = before = page(number)
-        old.extend(before[block * BLOCK : (block + 1) * BLOCK] for block in range(_BLOCKS) if mask >> block & 1)
-    became = xor(b"".join(old), delta.blocks)
     pages: dict[int, bytes] = {}
-    at = 0
+    blocks, at = delta.blocks, 0
     for number, mask in delta.masks.items():
-        changed = bytearray(sources[number])
-        for block in range(_BLOCKS):
-            if mask >> block & 1:
-                changed[block * BLOCK : (block + 1) * BLOCK] = became[at : at + BLOCK]
-                at += BLOCK
-        pages[number] = bytes(changed)
+        patch, at = _patch(mask, blocks, at)
+        before = page(number)
+        pages[number] = patch if before == ZERO_PAGE else xor(before, patch)
     return pages
+
+
+def _patch(mask: int, blocks: bytes, at: int) -> tuple[bytes, int]:
+    """A page's worth of XOR from the blocks at `at`, and where the next page's begin."""
+    parts: list[bytes] = []
+    filled = 0
+    for first, count in _runs(mask):
+        parts.append(ZERO_PAGE[: (first - filled) * BLOCK])
+        parts.append(blocks[at : at + count * BLOCK])
+        at += count * BLOCK
+        filled = first + count
+    parts.append(ZERO_PAGE[: (_BLOCKS - filled) * BLOCK])
+    return b"".join(parts), at
+
+
+@lru_cache(maxsize=4096)
+def _runs(mask: int) -> tuple[tuple[int, int], ...]:
+    """The set bits of a mask as runs: the first of each, and how many."""
+    return tuple(runs_of([block for block in range(_BLOCKS) if mask >> block & 1]))
 
 
 def compose(first: Delta, second: Delta) -> Delta:

@@ -27,14 +27,15 @@ class Memory:
         origin, base, size = self._image, self._instance.base, self._instance.size()
         content, known = origin.template.content, origin.pages
         pages, changed = known.copy(), []
+        string_at = ctypes.string_at
         written = self._written(base, size)
         for number in written:
-            now = ctypes.string_at(base + number * PAGE, PAGE)
-            original = page_of(content, number)
-            if now == known.get(number, original):
+            now = string_at(base + number * PAGE, PAGE)
+            before = known.get(number)
+            if now == (before or page_of(content, number)):
                 continue
             changed.append(number)
-            if now == original:
+            if before is not None and now == page_of(content, number):
                 del pages[number]
             else:
                 pages[number] = now

@@ -6,13 +6,13 @@ from typing import Any, Final
 from holdfast.domain import Limits
 from holdfast.sandbox._errors import ValueRefused
 from holdfast.sandbox._zones import zone_table
-from holdfast.sandbox.steps import Call, Evaluate, Failure, Request, Resume, RunFile
+from holdfast.sandbox.steps import Call, Evaluate, Failure, Request, Resume, RunFile, Seal
 from holdfast.sandbox.values import encode
 
 _HEAD: Final = struct.Struct("<BBHIIIIIdQ")
 _SIZE: Final = struct.Struct("<I")
 _ANSWER: Final = struct.Struct("<IIc")
-_EVALUATE, _RUN_FILE, _RESUME, _CALL = 1, 2, 3, 4
+_EVALUATE, _RUN_FILE, _RESUME, _CALL, _SEAL = 1, 2, 3, 4, 5
 _HAS_SEED, _HAS_ZONE = 1, 2
 _LARGEST: Final = 1 << 30
 _LARGEST_ID: Final = 0xFFFFFFFF
@@ -54,6 +54,8 @@ def _parts(request: Request) -> tuple[int, list[bytes]]:
         return _RUN_FILE, [_sized(part) for part in (_source(request.source), _source(request.filename), encode(request.args))]
     if isinstance(request, Call):
         return _CALL, [_sized(_source(request.function)), _sized(encode(list(request.args)))]
+    if isinstance(request, Seal):
+        return _SEAL, []
     raise ValueRefused(f"a {type(request).__name__} is no request")
 
 

@@ -29,29 +29,26 @@ class _Source(Protocol):
 
 
 class Ticker:
-    """Ticks while at least one step is running."""
+    """Ticks while guests run."""
 
     def __init__(self, engine: Engine, *, native: bool = True) -> None:
         self._source: _Source = _source(engine, native)
         self._lock = threading.Lock()
-        self._running = 0
         self._used = self._armed = self._closed = False
         _at_fork(self)
 
-    def begin(self) -> None:
-        """A step begins."""
+    def use(self) -> None:
+        """Ticks for at least the next quarter of a second. A step says so when it begins, and whenever it looks at the clock."""
+        self._used = True  # before the look at `_armed`: `rest` looks in the other order, so one of the two sees the other
+        if not self._armed:
+            self._arm()
+
+    def _arm(self) -> None:
         with self._lock:
-            self._running += 1
-            self._used = True
-            if not self._armed:
+            if not self._armed and not self._closed:
                 self._armed = True
                 self._source.start()
                 threading.Thread(target=_care, args=(weakref.ref(self),), name="holdfast-ticker", daemon=True).start()
-
-    def end(self) -> None:
-        """A step has ended."""
-        with self._lock:
-            self._running -= 1
 
     def close(self) -> None:
         """Stops for good."""
@@ -67,10 +64,13 @@ class Ticker:
     def rest(self) -> bool:
         """Disarms if nothing ran since the last look; says whether it is disarmed."""
         with self._lock:
-            if self._armed and not self._used and self._running <= 0:
+            if not self._used:
                 self._disarm()
-            self._used = False
-            return not self._armed
+        if self._used and not self._armed:
+            self._arm()  # by a new caretaker
+            return True
+        self._used = False
+        return not self._armed
 
     def _disarm(self) -> None:
         if self._armed:
@@ -80,7 +80,6 @@ class Ticker:
     def forked(self) -> None:
         """In a child process neither timers nor threads of the parent exist."""
         self._lock = threading.Lock()
-        self._running = 0
         self._armed = False
 
 

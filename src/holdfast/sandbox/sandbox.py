@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _REPLY: Final = struct.Struct("<d")
 
 _LOOK_TICKS: Final = 64
+_LOOK_MS: Final = _LOOK_TICKS * TICK_MS
 """The longest that a guest runs without a look at `cancel`; cancelling hurries the clock by as much."""
 _MEGABYTE: Final = 1 << 20
 
@@ -77,6 +78,7 @@ class Sandbox:
         self._kept = b""
         self._now = 0.0
         self._started = self._started_cpu = 0.0
+        self._first_look = min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS) // TICK_MS + 1
         control = guest.control(instance)
         self._input, self._input_capacity = control.input, control.input_capacity
 
@@ -134,11 +136,13 @@ class Sandbox:
         self._stopped = self._raised = None
         running, ticker = engine.running, engine.ticker
         outer = running.host
-        self._started, self._started_cpu = time.monotonic(), time.thread_time()
-        ticker.begin()
+        self._started = time.monotonic()
+        if self.limits.cpu_ms:
+            self._started_cpu = time.thread_time()
+        ticker.use()
         running.host = self
         try:
-            instance.arm(self.look())
+            instance.arm(self._first_look)
             at = self._input if length <= self._input_capacity else instance.call("hf_input", length)
             ctypes.memmove(instance.base + at, message, length)
             packed = instance.step(length)
@@ -146,7 +150,6 @@ class Sandbox:
             return self._dead(instance, trapped)
         finally:
             running.host = outer
-            ticker.end()
         address, size = instance.base + (packed >> 32), packed & 0xFFFFFFFF
         raw = ctypes.string_at(address, size)
         ctypes.memset(address, 0, size)
@@ -182,7 +185,8 @@ class Sandbox:
         if self._cancelled:
             return 0
         limits = self.limits
-        left = float(_LOOK_TICKS * TICK_MS)
+        self.guest.engine.ticker.use()
+        left = float(_LOOK_MS)
         if limits.wall_ms:
             wall = limits.wall_ms - (time.monotonic() - self._started) * 1000
             if wall <= 0:

@@ -70,7 +70,11 @@ class Resume(NamedTuple):
     answers: Mapping[int, Any] = {}
 
 
-Request = Evaluate | RunFile | Call | Resume
+class Seal(NamedTuple):
+    """Finish a template: nothing may wait, counters start again, and the heap is made ready to be shared."""
+
+
+Request = Evaluate | RunFile | Call | Resume | Seal
 
 
 class Query(NamedTuple):

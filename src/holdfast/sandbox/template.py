@@ -20,7 +20,7 @@ from holdfast.sandbox._pages import PAGE, ZERO_PAGE, MemoryFile, page_of, runs_o
 from holdfast.sandbox.host import Host
 from holdfast.sandbox.image import LARGEST, Image, Label, open_image
 from holdfast.sandbox.sandbox import Sandbox
-from holdfast.sandbox.steps import Breached, Evaluate, Failed, Paused
+from holdfast.sandbox.steps import Breached, Evaluate, Failed, Paused, Seal
 
 if TYPE_CHECKING:
     from holdfast.sandbox.guest import Guest
@@ -129,4 +129,5 @@ def _bake(guest: "Guest", sources: tuple[Source, ...], limits: Limits) -> bytes:
                 raise TemplateFailed(f"{source.filename} waits for an answer, which a template cannot have")
             if isinstance(outcome, Breached):
                 raise TemplateFailed(f"{source.filename}: {outcome.breach}")
+        sandbox.step(Seal(), now=0.0)
         return sandbox.content()

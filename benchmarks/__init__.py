@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks [suite] [--json]`. They report speed; tests assert behaviour."""

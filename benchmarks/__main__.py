@@ -1,0 +1,33 @@
+"""Runs one suite or all, and prints a table, or one JSON object with --json."""
+
+import argparse
+import json
+import platform
+import sys
+
+from benchmarks import sandbox
+from benchmarks.rows import Row
+
+SUITES = {"sandbox": sandbox.run}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suite", nargs="?", choices=sorted(SUITES), help="default: all")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--only", metavar="WORD", default="", help="only the measurements whose name contains this word")
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    for suite in [arguments.suite] if arguments.suite else sorted(SUITES):
+        rows += SUITES[suite](arguments.only)
+    if arguments.json:
+        machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+        print(json.dumps({"machine": machine} | {row.key: row.value for row in rows}, indent=2))
+        return
+    width = max((len(row.key) for row in rows), default=0)
+    for row in rows:
+        print(f"{row.key:{width}}  {row.value:>10.3f}  {row.against()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Limits that hold, in both guests and on every way of running them. A breach is a rollback that keeps the events."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast.domain import Limit, Limits
+from holdfast.sandbox import Breached, Cancelled, Finished, Paused, SandboxBusy, SandboxClosed
+
+from .programs import PROGRAMS
+
+LIMITS = Limits(wall_ms=20_000, cpu_ms=20_000, mem_mb=64)
+SLACK_MS = 2_000  # tests ask whether a limit holds at all; how tightly is for the benchmarks
+
+
+@pytest.fixture
+def breach(any_engine, language):
+    """Runs a program that must exceed a limit, and gives the outcome."""
+    template = any_engine.guest(language).template()
+
+    def run(name, **changes):
+        with template.create(limits=LIMITS.but(**changes)) as sandbox:
+            outcome = sandbox.evaluate(PROGRAMS[name][language])
+            assert isinstance(outcome, Breached), outcome
+            assert sandbox.closed
+            with pytest.raises(SandboxClosed):
+                sandbox.evaluate("1")
+        return outcome
+
+    return run
+
+
+@pytest.mark.parametrize("program", ["loop", "loop and catch"])
+@pytest.mark.parametrize("limit", [Limit.WALL, Limit.CPU])
+def test_time_is_limited(breach, program, limit):
+    outcome = breach(program, **{limit: 100})
+    assert outcome.breach.limit is limit
+    assert outcome.breach.allowed == 100
+    assert 100 <= outcome.breach.actual < 100 + SLACK_MS
+
+
+@pytest.mark.parametrize("program", ["use memory", "use memory, caught"])
+def test_memory_is_limited(breach, program):
+    outcome = breach(program)
+    assert outcome.breach.limit is Limit.MEMORY
+    assert outcome.breach.allowed == 64
+    assert 64 < outcome.breach.actual < 80
+
+
+@pytest.mark.parametrize("program", ["recurse", "recurse, caught"])
+@pytest.mark.parametrize("kilobytes", [64, 512, 768])
+def test_the_stack_is_limited(breach, program, kilobytes):
+    outcome = breach(program, stack_kb=kilobytes)
+    assert outcome.breach.limit is Limit.STACK
+    assert outcome.breach.actual >= outcome.breach.allowed > 0
+
+
+@pytest.mark.parametrize("program", ["print for ever", "print, caught"])
+def test_events_are_limited_and_kept(breach, program):
+    outcome = breach(program, max_events=50)
+    assert (outcome.breach.limit, outcome.breach.allowed, outcome.breach.actual) == (Limit.EVENTS, 50, 51)
+    assert len(outcome.events) == 50
+
+
+def test_output_is_limited_and_kept(breach):
+    outcome = breach("print much", max_output_kb=10)
+    assert (outcome.breach.limit, outcome.breach.allowed) == (Limit.OUTPUT, 10)
+    assert outcome.breach.actual > 10
+    assert 5 < len(outcome.events) < 11
+
+
+def test_a_value_is_output_too(breach):
+    assert breach("large value", max_output_kb=10).breach.limit is Limit.OUTPUT
+
+
+def test_the_events_before_a_breach_are_kept(breach):
+    outcome = breach("print and loop", wall_ms=100)
+    assert [event.payload["text"] for event in outcome.events] == ["before"]
+
+
+def test_suspensions_are_limited_over_the_whole_execution(any_engine, language):
+    template = any_engine.guest(language).template()
+    limits = LIMITS.but(max_suspensions=3)
+    sandbox = template.create(limits=limits)
+    outcome = sandbox.evaluate(PROGRAMS["ask for ever"][language])
+    for number in (1, 2):
+        image = sandbox.freeze()
+        sandbox.close()
+        sandbox = template.thaw(image, limits=limits)  # counted across images too
+        outcome = sandbox.resume({number: "x"})
+        assert isinstance(outcome, Paused)
+    outcome = sandbox.resume({3: "x"})
+    assert isinstance(outcome, Breached)
+    assert (outcome.breach.limit, outcome.breach.allowed, outcome.breach.actual) == (Limit.SUSPENSIONS, 3, 4)
+
+
+def test_a_breach_is_a_rollback_to_the_last_image(any_engine, language):
+    template = any_engine.guest(language).template()
+    with template.create(limits=LIMITS) as sandbox:
+        sandbox.evaluate(PROGRAMS["set global"][language])
+        image = sandbox.freeze()
+    with template.thaw(image, limits=LIMITS.but(wall_ms=100)) as sandbox:
+        assert isinstance(sandbox.evaluate(PROGRAMS["loop"][language]), Breached)
+    with template.thaw(image) as sandbox:
+        assert sandbox.evaluate(PROGRAMS["get global"][language]).result.value == "here"
+
+
+@contextmanager
+def busy(count=4):
+    stop = threading.Event()
+
+    def spin():
+        while not stop.is_set():
+            pass
+
+    threads = [threading.Thread(target=spin) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_limits_hold_while_python_is_busy(breach):
+    with busy():
+        outcome = breach("loop", wall_ms=200)
+    assert 200 <= outcome.breach.actual < 200 + SLACK_MS
+
+
+def test_another_thread_can_cancel(any_engine, language):
+    with any_engine.guest(language).template().create(limits=LIMITS) as sandbox:
+        threading.Timer(0.1, sandbox.cancel).start()
+        begun = time.monotonic()
+        outcome = sandbox.evaluate(PROGRAMS["print and loop"][language])
+        assert isinstance(outcome, Cancelled)
+        assert time.monotonic() - begun < SLACK_MS / 1000
+        assert [event.payload["text"] for event in outcome.events] == ["before"]
+        assert sandbox.closed
+
+
+def test_cancelling_one_sandbox_leaves_its_neighbours_alone(any_engine, language):
+    template = any_engine.guest(language).template()
+    with template.create(limits=LIMITS) as victim, template.create(limits=LIMITS.but(wall_ms=600)) as neighbour:
+        outcomes = {}
+        threads = [
+            threading.Thread(target=lambda s=s: outcomes.update({s: s.evaluate(PROGRAMS["loop"][language])}))
+            for s in (victim, neighbour)
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        victim.cancel()
+        for thread in threads:
+            thread.join()
+        assert isinstance(outcomes[victim], Cancelled)
+        assert isinstance(outcomes[neighbour], Breached)
+        assert outcomes[neighbour].breach.actual >= 600
+
+
+def test_a_sandbox_serves_one_thread_at_a_time(any_engine, language):
+    with any_engine.guest(language).template().create(limits=LIMITS.but(wall_ms=500)) as sandbox:
+        thread = threading.Thread(target=sandbox.evaluate, args=(PROGRAMS["loop"][language],))
+        thread.start()
+        time.sleep(0.1)
+        for attempt in (sandbox.freeze, sandbox.close, sandbox.resume, sandbox.content):
+            with pytest.raises(SandboxBusy):
+                attempt()
+        thread.join()
+
+
+def test_limits_hold_after_a_long_rest(any_engine, language):
+    template = any_engine.guest(language).template()
+    with template.create(limits=LIMITS.but(wall_ms=200)) as sandbox:
+        assert isinstance(sandbox.evaluate(PROGRAMS["add"][language]), Finished)
+        time.sleep(0.7)  # the ticker has stopped by now
+        assert isinstance(sandbox.evaluate(PROGRAMS["loop"][language]), Breached)
