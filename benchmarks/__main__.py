@@ -3,7 +3,6 @@
 import argparse
 import json
 import platform
-import sys
 
 from benchmarks import sandbox
 from benchmarks.rows import Row
@@ -30,4 +29,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,7 +21,13 @@ class Row(NamedTuple):
         if self.reach is None or self.aim is None:
             return ""
         sign = -1 if self.higher else 1
-        met = "aim met" if sign * self.value <= sign * self.aim else "reached" if sign * self.value <= sign * self.reach else "MISSED"
+        met = (
+            "aim met"
+            if sign * self.value <= sign * self.aim
+            else "reached"
+            if sign * self.value <= sign * self.reach
+            else "MISSED"
+        )
         return f"{met} (reach {self.reach:g}, aim {self.aim:g})"
 
 

@@ -7,7 +7,18 @@ import time
 import pytest
 
 from holdfast.domain import Limits
-from holdfast.sandbox import Evaluate, Failed, Finished, GuestFault, Host, HostError, Paused, Source, TemplateFailed, ValueRefused
+from holdfast.sandbox import (
+    Evaluate,
+    Failed,
+    Finished,
+    GuestFault,
+    Host,
+    HostError,
+    Paused,
+    Source,
+    TemplateFailed,
+    ValueRefused,
+)
 
 from .programs import PROGRAMS
 
@@ -43,7 +54,10 @@ def test_a_host_function_is_called_by_name(sandbox, language):
 def test_large_values_cross_both_ways(sandbox, language):
     text = "hf.call('large', 300000).length" if language == "javascript" else "return #alc.call('large', 300000)"
     assert value(sandbox.evaluate(text)) == 300_000
-    with_large_argument = {"javascript": "hf.call('add', 'y'.repeat(1e5), 'z').length", "lua": "return #alc.call('add', ('y'):rep(100000), 'z')"}
+    with_large_argument = {
+        "javascript": "hf.call('add', 'y'.repeat(1e5), 'z').length",
+        "lua": "return #alc.call('add', ('y'):rep(100000), 'z')",
+    }
     assert value(sandbox.evaluate(with_large_argument[language])) == 100_001
 
 
@@ -108,8 +122,10 @@ def test_the_time_zone_is_input(sandbox, language, zone, hour):
 
 
 def test_summer_time_is_known(sandbox, language):
-    program = {"javascript": "[new Date(2024, 0, 15, 12).getTime(), new Date(2024, 6, 15, 12).getTime()]",
-               "lua": "return {os.time{year=2024, month=1, day=15, hour=12} * 1000, os.time{year=2024, month=7, day=15, hour=12} * 1000}"}
+    program = {
+        "javascript": "[new Date(2024, 0, 15, 12).getTime(), new Date(2024, 6, 15, 12).getTime()]",
+        "lua": "return {os.time{year=2024, month=1, day=15, hour=12} * 1000, os.time{year=2024, month=7, day=15, hour=12} * 1000}",
+    }
     winter, summer = value(sandbox.step(Evaluate(program[language]), zone="Europe/Berlin"))
     assert (winter, summer) == (1705316400000, 1721037600000)
 
@@ -174,7 +190,9 @@ def test_several_threads_use_several_cores(any_engine, language):
 
 def test_a_template_holds_what_its_sources_made(any_engine, language):
     guest = any_engine.guest(language)
-    template = guest.template([Source("lib", PROGRAMS["define"][language])], [Source("start", PROGRAMS["set global"][language])])
+    template = guest.template(
+        [Source("lib", PROGRAMS["define"][language])], [Source("start", PROGRAMS["set global"][language])]
+    )
     with template.create() as sandbox:
         assert value(sandbox.call("double", 4)) == 8
         assert value(sandbox.evaluate(PROGRAMS["get global"][language])) == "here"

@@ -152,7 +152,12 @@ def test_waiting_for_the_clock(run):
 
 @pytest.mark.parametrize(
     ("answers", "error"),
-    [({99: "x"}, UnknownQuery), ({1: "again"}, QueryNotOpen), ({2: "fine", 99: "x"}, UnknownQuery), ({2: "fine", 1: "x"}, QueryNotOpen)],
+    [
+        ({99: "x"}, UnknownQuery),
+        ({1: "again"}, QueryNotOpen),
+        ({2: "fine", 99: "x"}, UnknownQuery),
+        ({2: "fine", 1: "x"}, QueryNotOpen),
+    ],
 )
 def test_wrong_answers_are_refused_and_change_nothing(run, answers, error):
     run("ask thrice")

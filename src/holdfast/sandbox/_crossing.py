@@ -14,7 +14,7 @@ NEVER: Final = 1 << 40
 """A deadline, in ticks, that does not come."""
 
 
-class Trapped(Exception):  # noqa: N818  an outcome of a call, not an error of ours
+class Trapped(Exception):
     """A call ended in a trap. `stack` says whether the native stack was exhausted."""
 
     def __init__(self, message: str, *, stack: bool) -> None:

@@ -67,12 +67,15 @@ def _little(numbers: "array[int]") -> bytes:
     return numbers.tobytes()
 
 
-def xor(left: bytes, right: bytes) -> bytes:
-    """Byte by byte, both of one length."""
+Xor = Callable[[bytes, bytes], bytes]
+
+
+def xor_integers(left: bytes, right: bytes) -> bytes:
+    """Byte by byte, both of one length: slow, and needs nothing."""
     return (int.from_bytes(left, "little") ^ int.from_bytes(right, "little")).to_bytes(len(left), "little")
 
 
-def difference(pairs: Iterable[tuple[int, bytes, bytes]]) -> Delta:
+def difference(pairs: Iterable[tuple[int, bytes, bytes]], xor: Xor = xor_integers) -> Delta:
     """The delta between pages before and after, given by ascending number."""
     masks: dict[int, int] = {}
     old: list[bytes] = []
@@ -94,20 +97,20 @@ def difference(pairs: Iterable[tuple[int, bytes, bytes]]) -> Delta:
     return Delta(masks, xor(b"".join(old), b"".join(new)))
 
 
-def apply(delta: Delta, page: Callable[[int], bytes]) -> dict[int, bytes]:
+def apply(delta: Delta, page: Callable[[int], bytes], xor: Xor = xor_integers) -> dict[int, bytes]:
     """The pages that a delta makes of those that `page` gives."""
-    pages: dict[int, bytes] = {}
-    blocks, at = delta.blocks, 0
+    before: list[bytes] = []
+    patches: list[bytes] = []
+    at = 0
     for number, mask in delta.masks.items():
-        patch, at = _patch(mask, blocks, at)
-        before = page(number)
-        pages[number] = patch if before == ZERO_PAGE else xor(before, patch)
-    return pages
+        before.append(page(number))
+        at = _patch(mask, delta.blocks, at, patches)
+    became = xor(b"".join(before), b"".join(patches))
+    return {number: became[at : at + PAGE] for number, at in zip(delta.masks, range(0, len(became), PAGE), strict=True)}
 
 
-def _patch(mask: int, blocks: bytes, at: int) -> tuple[bytes, int]:
-    """A page's worth of XOR from the blocks at `at`, and where the next page's begin."""
-    parts: list[bytes] = []
+def _patch(mask: int, blocks: bytes, at: int, parts: list[bytes]) -> int:
+    """Adds a page's worth of XOR from the blocks at `at`, and says where the next page's begin."""
     filled = 0
     for first, count in _runs(mask):
         parts.append(ZERO_PAGE[: (first - filled) * BLOCK])
@@ -115,7 +118,7 @@ def _patch(mask: int, blocks: bytes, at: int) -> tuple[bytes, int]:
         at += count * BLOCK
         filled = first + count
     parts.append(ZERO_PAGE[: (_BLOCKS - filled) * BLOCK])
-    return b"".join(parts), at
+    return at
 
 
 @lru_cache(maxsize=4096)
@@ -129,7 +132,7 @@ def compose(first: Delta, second: Delta) -> Delta:
     blocks = _by_block(first)
     for key, block in _by_block(second).items():
         known = blocks.pop(key, None)
-        merged = block if known is None else xor(known, block)
+        merged = block if known is None else xor_integers(known, block)
         if merged != _ZERO_BLOCK:
             blocks[key] = merged
     masks: dict[int, int] = {}

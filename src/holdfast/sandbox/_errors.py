@@ -1,24 +1,24 @@
 """Errors of the sandbox.
 
-    HoldfastError
-    └── SandboxError
-        ├── GuestUnavailable      no such guest, or its module does not fit this version
-        ├── GuestFault            the guest trapped for a reason that is no limit
-        ├── SandboxClosed         a step, or freeze, after close
-        ├── SandboxBusy           two threads use one sandbox
-        ├── RequestRefused        the step makes no sense now; nothing was changed
-        │   ├── ExecutionPending  the last execution still waits
-        │   ├── NotPending        nothing waits
-        │   ├── UnknownQuery      an answer to a query that was never asked
-        │   └── QueryNotOpen      an answer to a query that has one, or was cancelled
-        ├── ValueRefused          a Python value that cannot cross into a guest
-        ├── TemplateFailed        a library or startup file raised, waited, or broke a limit
-        ├── ImageError
-        │   ├── ImageDamaged      truncated, altered, or sealed with another key
-        │   ├── ImageForeign      made by another guest or template, or a delta against another image
-        │   ├── ImageUnsupported  written by another version
-        │   └── ImageTooLarge     larger than the reader allows
-        └── HostError             raised by a host function: becomes an error in the script
+HoldfastError
+└── SandboxError
+    ├── GuestUnavailable      no such guest, or its module does not fit this version
+    ├── GuestFault            the guest trapped for a reason that is no limit
+    ├── SandboxClosed         a step, or freeze, after close
+    ├── SandboxBusy           two threads use one sandbox
+    ├── RequestRefused        the step makes no sense now; nothing was changed
+    │   ├── ExecutionPending  the last execution still waits
+    │   ├── NotPending        nothing waits
+    │   ├── UnknownQuery      an answer to a query that was never asked
+    │   └── QueryNotOpen      an answer to a query that has one, or was cancelled
+    ├── ValueRefused          a Python value that cannot cross into a guest
+    ├── TemplateFailed        a library or startup file raised, waited, or broke a limit
+    ├── ImageError
+    │   ├── ImageDamaged      truncated, altered, or sealed with another key
+    │   ├── ImageForeign      made by another guest or template, or a delta against another image
+    │   ├── ImageUnsupported  written by another version
+    │   └── ImageTooLarge     larger than the reader allows
+    └── HostError             raised by a host function: becomes an error in the script
 """
 
 from typing import ClassVar

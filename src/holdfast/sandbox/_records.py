@@ -1,7 +1,6 @@
 """Records as a guest writes them, turned into events and outcomes; see guests/common/abi.h."""
 
 import json
-import json.scanner
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ from holdfast.sandbox._errors import GuestFault, refusal
 from holdfast.sandbox.steps import ABSENT, Event, Failed, Finished, Outcome, Paused, Query, Result, ScriptError
 from holdfast.sandbox.values import Undefined, revive
 
-_scan: Final = json.scanner.make_scanner(json.JSONDecoder())  # what json.loads comes down to, at a third of its cost for short texts
+_decode: Final = json.JSONDecoder().raw_decode  # what json.loads comes down to, at half its cost for short texts
 
 
 def outcome(raw: bytes) -> Outcome:
@@ -37,8 +36,8 @@ def events(raw: bytes) -> tuple[Event, ...]:
 def _records(raw: bytes) -> list[Any]:
     text = "[" + raw.decode("utf-8", "surrogatepass") + "]"
     try:
-        records: list[Any] = _scan(text, 0)[0]
-    except (StopIteration, ValueError, RecursionError):
+        records: list[Any] = _decode(text)[0]
+    except (ValueError, RecursionError):
         raise GuestFault("the guest answered with what is no JSON") from None
     return [revive(record) for record in records] if b'"$"' in raw else records
 

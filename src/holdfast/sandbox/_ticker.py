@@ -9,7 +9,6 @@ quarter of a second without one.
 import ctypes
 import os
 import threading
-import time
 import weakref
 from typing import Final, Protocol
 
@@ -17,7 +16,6 @@ from wasmtime import Engine, _ffi
 
 TICK_MS: Final = 2
 _IDLE_SECONDS: Final = 0.25
-_LAST_TICK_SECONDS: Final = 0.01
 _SIGEV_THREAD: Final = 2
 _CLOCK_MONOTONIC: Final = 1
 
@@ -135,10 +133,14 @@ class _Itimerspec(ctypes.Structure):
 
 
 class _Timer:
-    """A POSIX timer whose notification is wasmtime's own increment of the epoch."""
+    """A POSIX timer whose notification is wasmtime's own increment of the epoch.
+
+    A tick is a thread that the C library starts, and nobody can say when the last of them has run: not after the timer was deleted,
+    and not when the interpreter ends. So an engine that has ticked is never freed.
+    """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine  # the timer refers to it
+        self._engine, self._kept = engine, False
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._pid = 0
         self._timer = ctypes.c_void_p()
@@ -155,6 +157,9 @@ class _Timer:
         self._pid = os.getpid()
 
     def start(self) -> None:
+        if not self._kept:
+            self._kept = True
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
         if self._pid != os.getpid():
             self._create()
         self._set(TICK_MS)
@@ -171,7 +176,6 @@ class _Timer:
         if self._pid == os.getpid():
             self._libc.timer_delete(self._timer)
             self._pid = 0
-            time.sleep(_LAST_TICK_SECONDS)  # a tick that is under way still uses the engine
 
 
 class _Thread:

@@ -33,7 +33,14 @@ store_deadline_callback = _function(
 _set_deadline = _function("wasmtime_context_set_epoch_deadline", None, _pointer, ctypes.c_uint64, keep_lock=True)
 _instantiate = _function("wasmtime_instance_pre_instantiate", _pointer, _pointer, _pointer, _pointer, _pointer)
 _export_get = _function(
-    "wasmtime_instance_export_get", ctypes.c_bool, _pointer, _pointer, ctypes.c_char_p, ctypes.c_size_t, _pointer, keep_lock=True
+    "wasmtime_instance_export_get",
+    ctypes.c_bool,
+    _pointer,
+    _pointer,
+    ctypes.c_char_p,
+    ctypes.c_size_t,
+    _pointer,
+    keep_lock=True,
 )
 _memory_data = _function("wasmtime_memory_data", _pointer, _pointer, _pointer, keep_lock=True)
 _memory_data_size = _function("wasmtime_memory_data_size", ctypes.c_size_t, _pointer, _pointer, keep_lock=True)
@@ -146,7 +153,20 @@ def deadline_callback(running: Running) -> Any:
 
 
 class _UncheckedInstance:
-    __slots__ = ("_context", "_instance", "_memory", "_memory_at", "_slot", "_slot_at", "_step", "_step_at", "_store", "_trap", "_trap_at", "base")
+    __slots__ = (
+        "_context",
+        "_instance",
+        "_memory",
+        "_memory_at",
+        "_slot",
+        "_slot_at",
+        "_step",
+        "_step_at",
+        "_store",
+        "_trap",
+        "_trap_at",
+        "base",
+    )
 
     def __init__(self, engine: int, pre: int, deadline: Any, memory: int) -> None:
         self._store = _store_new(engine, None, None)

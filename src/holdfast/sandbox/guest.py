@@ -20,6 +20,7 @@ from holdfast.sandbox._pages import PageMap, can_map
 from holdfast.sandbox._public import Public
 from holdfast.sandbox._ticker import Ticker
 from holdfast.sandbox._unchecked import Unchecked
+from holdfast.sandbox._xor import Xor
 from holdfast.sandbox.template import Source, Template, build_template
 
 Language = Literal["javascript", "lua"]
@@ -54,7 +55,7 @@ class Engine:
     """
 
     def __init__(
-        self, cache: Path | None | Literal["default"] = "default", *, mapped: bool | None = None, unchecked: bool = True
+        self, cache: Path | Literal["default"] | None = "default", *, mapped: bool | None = None, unchecked: bool = True
     ) -> None:
         config = wasmtime.Config()
         config.epoch_interruption = True
@@ -63,6 +64,7 @@ class Engine:
         self.wasm = wasmtime.Engine(config)
         self.ticker = Ticker(self.wasm)
         self.running = Running()
+        self.xor = Xor(self.wasm)
         self.unchecked = unchecked
         self.page_map = PageMap() if (can_map() if mapped is None else mapped) else None
         directory = default_directory() if cache == "default" else cache

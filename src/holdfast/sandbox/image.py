@@ -85,27 +85,28 @@ class Image:
 
     def seal(self, key: bytes, against: "Image | Template | None" = None) -> bytes:
         """The image as bytes, with a MAC under `key`. See the module's docstring for `against`."""
-        parent = Label()
+        parent, xor = Label(), self.template.guest.engine.xor
         if against is None:
             kind, delta = Kind.WHOLE, self._whole()
         elif isinstance(against, Image):
             if against.template is not self.template:
                 raise ImageForeign("a delta needs an image of the same template")
             kind, parent = Kind.DELTA, against.label
-            delta = _delta.difference((n, against.page(n), self.page(n)) for n in self.changed_since(against))
+            delta = _delta.difference(((n, against.page(n), self.page(n)) for n in self.changed_since(against)), xor)
         else:
             if against is not self.template:
                 raise ImageForeign("this image comes from another template")
             kind = Kind.TEMPLATE
             content = against.content
-            delta = _delta.difference((n, page_of(content, n), self.pages[n]) for n in sorted(self.pages))
+            delta = _delta.difference(((n, page_of(content, n), self.pages[n]) for n in sorted(self.pages)), xor)
         head = _Head(kind, self.template.guest.digest[:16], self.template.digest[:16], self.label, parent, self.size)
         return head.seal(delta, key)
 
     def _whole(self) -> _delta.Delta:
         last = max(self.size, len(self.template.content)) // PAGE
         numbered = ((number, self.page(number)) for number in range(last))
-        return _delta.difference((n, ZERO_PAGE, page) for n, page in numbered if page != ZERO_PAGE)
+        changed = ((n, ZERO_PAGE, page) for n, page in numbered if page != ZERO_PAGE)
+        return _delta.difference(changed, self.template.guest.engine.xor)
 
 
 class _Head(NamedTuple):
@@ -176,6 +177,7 @@ def open_image(
 ) -> Image:
     """The image in these bytes, over a template of the same guest; a delta needs the image it was sealed against."""
     head, delta = _unseal(sealed, key, largest)
+    xor = template.guest.engine.xor
     if head.guest != template.guest.digest[:16]:
         raise ImageForeign("the image was made by another guest")
     if head.kind is not Kind.WHOLE and head.template != template.digest[:16]:
@@ -183,12 +185,12 @@ def open_image(
     if head.kind is Kind.DELTA:
         if parent is None or parent.label != head.parent or parent.template is not template:
             raise ImageForeign("the image is a delta against another image")
-        pages = parent.pages | _delta.apply(delta, parent.page)
+        pages = parent.pages | _delta.apply(delta, parent.page, xor)
         _drop_same(pages, delta.masks, template)
     elif head.kind is Kind.TEMPLATE:
-        pages = _delta.apply(delta, lambda number: page_of(template.content, number))
+        pages = _delta.apply(delta, lambda number: page_of(template.content, number), xor)
     else:
-        pages = _delta.apply(delta, lambda number: ZERO_PAGE)
+        pages = _delta.apply(delta, lambda number: ZERO_PAGE, xor)
         blank = (n for n in range(len(template.content) // PAGE) if n not in pages)
         pages |= {n: ZERO_PAGE for n in blank if page_of(template.content, n) != ZERO_PAGE}
         _drop_same(pages, list(pages), template)
@@ -218,4 +220,3 @@ def read_label(sealed: bytes, key: bytes, *, largest: int = LARGEST) -> tuple[La
     """The label of a sealed image, and of the image it is a delta against."""
     head, _ = _unseal(sealed, key, largest)
     return head.label, head.parent if head.kind is Kind.DELTA else None
-

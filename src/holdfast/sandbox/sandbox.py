@@ -84,9 +84,7 @@ class Sandbox:
 
     # ---- steps ----------------------------------------------------------------------------------------------------------
 
-    def step(
-        self, request: Request, *, now: float | None = None, seed: int | None = None, zone: str | None = None
-    ) -> Outcome:
+    def step(self, request: Request, *, now: float | None = None, seed: int | None = None, zone: str | None = None) -> Outcome:
         """Does what is asked until the script ends or waits.
 
         `now` is the time in milliseconds, by default the system's; it stands still during the step. `seed` starts the random

@@ -54,9 +54,7 @@ class Template:
         drawn = secrets.randbits(64) if seed is None else seed
         return Sandbox(self.guest, self._instance(image.size, limits), limits, host or _NO_HOST, image, drawn, zone)
 
-    def thaw(
-        self, image: Image, *, limits: Limits | None = None, host: Host | None = None, seed: int | None = None
-    ) -> Sandbox:
+    def thaw(self, image: Image, *, limits: Limits | None = None, host: Host | None = None, seed: int | None = None) -> Sandbox:
         """The sandbox of an image, at the place where it was frozen. With a seed its random numbers start anew."""
         if image.template is not self:
             raise ImageForeign("this image belongs to another template")
