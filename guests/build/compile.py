@@ -54,6 +54,11 @@ class Compiler:
         # The name is for the linker's messages.
         return self.cache.entry("objects", f"{key}/{PurePosixPath(unit.name).stem}.o", make)
 
+    def prepare(self, tree: Path, flags: Sequence[str]) -> None:
+        """Links nothing, so that zig compiles its C library now. It uses one core for that, while others compile units."""
+        (tree / "nothing.c").touch()
+        self.run(tree, ["nothing.c", *flags, "-o", "nothing.wasm"], "the C library cannot be compiled")
+
     def link(self, tree: Path, objects: Sequence[Path], flags: Sequence[str], target: Path) -> None:
         self.run(tree, [*map(str, objects), *flags, "-o", str(target)], "a guest cannot be linked")
 

@@ -38,6 +38,8 @@ class Builder:
             trees = [lay_out(recipe, folder, self.downloads) for recipe, folder in zip(modules, folders, strict=True)]
             pool = ThreadPoolExecutor(os.cpu_count())
             stack.callback(pool.shutdown, cancel_futures=True)  # called before the folders are removed
+            for tree in trees[:1]:  # all guests share one C library
+                pool.submit(compiler.prepare, tree.folder, tree.recipe.link_flags)
             started = [compiler.start(tree.folder, tree.units, tree.includes, pool) for tree in trees]
             for tree, objects in zip(trees, started, strict=True):
                 link = partial(compiler.link, tree.folder, [done.result() for done in objects], tree.recipe.link_flags)

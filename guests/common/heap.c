@@ -92,6 +92,17 @@ static void extract(block *b) {
     after(b)->head &= ~(uint32_t)BEFORE_FREE;
 }
 
+/* The last resort: a block that is large enough in the list of its like, where others are too small. The one that memory has just
+ * been grown for may lie there, and without it the memory would have to be a sixteenth larger than what is asked for. */
+static block *search(uint32_t size) {
+    uint32_t row, column;
+    place(size, &row, &column);
+    block *b = lists[row][column];
+    while (b && size_of(b) < size) b = b->next;
+    if (b) extract(b);
+    return b;
+}
+
 /* A block of at least this size, out of its list. */
 static block *find(uint32_t size) {
     uint32_t row, column, rounded = size;
@@ -101,7 +112,7 @@ static block *find(uint32_t size) {
     uint32_t fitting = row < ROWS ? columns[row] & (~0u << column) : 0;
     if (!fitting) {
         uint32_t above = row + 1 < ROWS ? rows & (~0u << (row + 1)) : 0;
-        if (!above) return NULL;
+        if (!above) return search(size);
         row = (uint32_t)__builtin_ctz(above);
         fitting = columns[row];
     }

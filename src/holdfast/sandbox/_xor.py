@@ -11,8 +11,10 @@ from typing import Final
 import wasmtime
 
 from holdfast.sandbox._crossing import NEVER
+from holdfast.sandbox._delta import xor_integers
 
 _CHUNK: Final = 1 << 20
+_WORTHWHILE: Final = 16384
 _MODULE: Final = """
 (module
   (memory (export "memory") 32)
@@ -42,16 +44,14 @@ class Xor:
     def __call__(self, left: bytes, right: bytes) -> bytes:
         if len(left) != len(right):
             raise ValueError("both sides have one length")
+        if len(left) < _WORTHWHILE:
+            return xor_integers(left, right)
         with self._lock:
-            if len(left) <= _CHUNK:
-                return self._chunk(left, right)
             starts = range(0, len(left), _CHUNK)
             return b"".join(self._chunk(left[at : at + _CHUNK], right[at : at + _CHUNK]) for at in starts)
 
     def _chunk(self, left: bytes, right: bytes) -> bytes:
         size = len(left)
-        if not size:
-            return b""
         ctypes.memmove(self._base, left, size)
         ctypes.memmove(self._base + _CHUNK, right, size)
         self._function(self._store, 0, _CHUNK, size)

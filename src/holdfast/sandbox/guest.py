@@ -5,6 +5,7 @@ import hashlib
 import platform
 import struct
 from collections.abc import Sequence
+from functools import cached_property
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -64,12 +65,16 @@ class Engine:
         self.wasm = wasmtime.Engine(config)
         self.ticker = Ticker(self.wasm)
         self.running = Running()
-        self.xor = Xor(self.wasm)
         self.unchecked = unchecked
         self.page_map = PageMap() if (can_map() if mapped is None else mapped) else None
         directory = default_directory() if cache == "default" else cache
         self.modules = Cache(directory, "modules")
         self.templates = Cache(directory, "templates")
+
+    @cached_property
+    def xor(self) -> Xor:
+        """XOR of long byte strings; made when it is first needed."""
+        return Xor(self.wasm)
 
     def guest(self, language: Language) -> "Guest":
         """The guest of a language, as this version of Holdfast has it."""

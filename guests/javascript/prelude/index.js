@@ -1,0 +1,14 @@
+// The part of the guest that is JavaScript: web APIs that the engine has not, and text for people.
+// It runs once, before any script, and keeps nothing on globalThis that a script would not expect there.
+import { removeAbsent } from "./absent.js";
+import "./text.js";
+import "./web.js";
+import { addConsoleMethods } from "./console.js";
+import { format, inspect } from "./inspect.js";
+
+const native = globalThis.__holdfast;
+
+native.format = format;
+native.inspect = inspect;
+addConsoleMethods(globalThis.console);
+removeAbsent();
