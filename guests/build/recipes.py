@@ -32,7 +32,7 @@ LINK = (
     "-mexec-model=reactor",
     "-O2",
     "-s",
-    "-Wl,-z,stack-size=1048576",
+    "-Wl,-z,stack-size=2097152",
     "-lwasi-emulated-process-clocks",
     "-lwasi-emulated-signal",
     *LONGJMP,

@@ -39,10 +39,10 @@ void guest_baseline(void) {
 
 void hf_language_seed(uint64_t seed) { hf_random_seed(guest.ctx, seed); }
 
-/* The stack that QuickJS counts is the one in linear memory, 1 MB. Each of its frames also takes some of the host's stack for
- * WebAssembly: at most about three times as much in what was tried, which fits into 2 MB. */
+/* The stack that QuickJS counts is the one in linear memory, 2 MB. Each of its frames also takes some of the host's stack for
+ * WebAssembly: at most about three times as much in what was tried, which fits into 5 MB. */
 void hf_language_stack(uint32_t kilobytes) {
-    enum { DEFAULT = 512, MOST = 768, LEAST = 32 };
+    enum { DEFAULT = 1024, MOST = 1536, LEAST = 32 };
     if (!kilobytes) kilobytes = DEFAULT;
     if (kilobytes > MOST) kilobytes = MOST;
     if (kilobytes < LEAST) kilobytes = LEAST;

@@ -265,7 +265,7 @@ static JSValue look_up(const char *name, JSValue *this) {
     JSValue found = hf_global(ctx, atom);
     JS_FreeAtom(ctx, atom);
     *this = JS_UNDEFINED;
-    while (end && !JS_IsException(found)) {
+    while (end && !JS_IsException(found) && !JS_IsUndefined(found) && !JS_IsNull(found)) {
         const char *part = end + 1;
         end = strchr(part, '.');
         atom = JS_NewAtomLen(ctx, part, end ? (size_t)(end - part) : strlen(part));

@@ -94,4 +94,5 @@ EDITS = [
     ),
     Edit("lbaselib.c", "No files: nothing of WASI is imported.", '{"dofile", luaB_dofile},', ""),
     Edit("lbaselib.c", "No files: nothing of WASI is imported.", '{"loadfile", luaB_loadfile},', ""),
+    Edit("ldblib.c", "The same for the build that runs the official tests.", '{"debug", db_debug},', ""),
 ]

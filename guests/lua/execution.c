@@ -78,6 +78,7 @@ static void go_on(int count) {
     if (status == LUA_YIELD) {
         lua_pop(hf_root, results);
         hf_execution_waits();
+        hf_lua_settle();
         pending_outcome();
         return;
     }
@@ -87,6 +88,7 @@ static void go_on(int count) {
         lua_closethread(hf_root, hf_main);
     }
     lua_settop(hf_root, 0); /* ready for the next one */
+    hf_lua_settle();
     if (failed)
         error_outcome(hf_main, "error");
     else

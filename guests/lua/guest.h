@@ -27,6 +27,7 @@ extern lua_State *hf_main, *hf_root;
 
 void *hf_lua_allocate(void *unused, void *block, size_t old, size_t size);
 void hf_lua_collect(void);
+void hf_lua_settle(void); /* collects if there may be much garbage; finalizers run */
 void hf_lua_reserve(lua_State *L, int slots); /* a stack that has no room for them is a breach */
 
 /* ---- coroutine.c: threads and who resumed them ------------------------------------------------------------------------------- */

@@ -79,8 +79,6 @@ void hf_lua_reserve(lua_State *L, int slots) {
 
 enum { SLACK_KB = 512, LARGE_KB = 4096 };
 
-/* A full collection touches every object, which costs time and makes the next delta large. So there is one when the heap has more
- * than doubled; and, since a large heap may be dropped in a later step that allocates little, again after 1, 2, 4, ... steps. */
 static int kept_kb;                 /* after the last full collection */
 static uint32_t idle, patience = 1; /* steps since then; how many until the next look at a large heap */
 
@@ -90,10 +88,15 @@ void hf_lua_collect(void) {
     idle = 0;
 }
 
-void hf_language_settle(void) {
+/* A full collection touches every object, which costs time and makes the next delta large. So there is one when the heap has more
+ * than doubled; and, since a large heap may be dropped in a later step that allocates little, again after 1, 2, 4, ... steps. */
+void hf_lua_settle(void) {
     int grown = lua_gc(hf_main, LUA_GCCOUNT) > 2 * kept_kb + SLACK_KB;
     idle++;
     if (!grown && (kept_kb < LARGE_KB || idle < patience)) return;
     patience = grown ? 1 : patience * 2;
     hf_lua_collect();
 }
+
+/* Finalizers may print, and nothing may follow a step's outcome: it was all done before that. */
+void hf_language_settle(void) {}

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from holdfast.domain import Limit, Limits
-from holdfast.sandbox import Breached, Cancelled, Finished, Paused, SandboxBusy, SandboxClosed
+from holdfast.sandbox import Breached, Cancelled, Finished, Host, Paused, SandboxBusy, SandboxClosed, SandboxError
 
 from .programs import PROGRAMS
 
@@ -50,7 +50,7 @@ def test_memory_is_limited(breach, program):
 
 
 @pytest.mark.parametrize("program", ["recurse", "recurse, caught"])
-@pytest.mark.parametrize("kilobytes", [64, 512, 768])
+@pytest.mark.parametrize("kilobytes", [64, 1024, 1536])
 def test_the_stack_is_limited(breach, program, kilobytes):
     outcome = breach(program, stack_kb=kilobytes)
     assert outcome.breach.limit is Limit.STACK
@@ -179,3 +179,44 @@ def test_limits_hold_after_a_long_rest(any_engine, language):
         assert isinstance(sandbox.evaluate(PROGRAMS["add"][language]), Finished)
         time.sleep(0.7)  # the ticker has stopped by now
         assert isinstance(sandbox.evaluate(PROGRAMS["loop"][language]), Breached)
+
+
+def test_the_stack_of_a_small_thread_is_not_overrun(any_engine, language):
+    """A guest that may nest deeper than its thread's stack allows would end the process."""
+    template = any_engine.guest(language).template()
+    outcomes = []
+
+    def work():
+        with template.create(limits=LIMITS) as sandbox:
+            try:
+                outcomes.append(sandbox.evaluate(PROGRAMS["recurse"][language]))
+            except SandboxError as error:
+                outcomes.append(error)
+
+    for size in (1 << 20, 0):  # new threads have this size, and with 0 the system's own
+        before = threading.stack_size(size)
+        try:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        finally:
+            threading.stack_size(before)
+    refused, breached = outcomes
+    assert isinstance(refused, SandboxError)
+    assert "stack of" in str(refused)
+    assert breached.breach.limit is Limit.STACK
+
+
+def test_sandboxes_inside_host_functions_have_stacks_of_their_own(any_engine, language):
+    template = any_engine.guest(language).template()
+
+    def inner():
+        with template.create(limits=LIMITS) as sandbox:
+            return sandbox.evaluate(PROGRAMS["recurse"][language]).breach.limit
+
+    deep = {
+        "javascript": "(function down(n) { return n ? down(n - 1) : hf.call('inner') })(1000)",
+        "lua": "local function down(n) if n == 0 then return alc.call('inner') end return (down(n - 1)) end return down(1000)",
+    }[language]
+    with template.create(limits=LIMITS, host=Host({"inner": inner})) as sandbox:
+        assert sandbox.evaluate(deep).result.value == "stack_kb"

@@ -38,7 +38,7 @@ class Limits:
     wall_ms: int = 5_000
     cpu_ms: int = 2_000
     mem_mb: int = 128
-    stack_kb: int = 512
+    stack_kb: int = 1_024
     max_events: int = 50_000
     max_output_kb: int = 256
     max_suspensions: int = 0
@@ -59,7 +59,7 @@ _RANGES = {
     "wall_ms": (0, _LARGEST),
     "cpu_ms": (0, _LARGEST),
     "mem_mb": (4, 4095),
-    "stack_kb": (16, 768),
+    "stack_kb": (16, 1536),
     "max_events": (0, _LARGEST),
     "max_output_kb": (0, _LARGEST // 1024),
     "max_suspensions": (0, _LARGEST),

@@ -9,6 +9,8 @@ No instance is referred to by a callback: what is running is found by thread, so
 import threading
 from typing import Final, Protocol
 
+from holdfast.sandbox._stack import has_room
+
 WASM_PAGE: Final = 65536
 NEVER: Final = 1 << 40
 """A deadline, in ticks, that does not come."""
@@ -54,9 +56,12 @@ class Crossing(Protocol):
 
 
 class Running(threading.local):
-    """What the present thread is running: the callbacks of all instances look here."""
+    """What the present thread is running, if anything: the callbacks of all instances look here."""
 
     host: "HostSide | None" = None
+
+    def __init__(self) -> None:  # once for each thread
+        self.has_room = has_room()
 
 
 class HostSide(Protocol):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
 import wasmtime
+from wasmtime import _bindings as bindings
 
 from holdfast.domain import Limits
 from holdfast.sandbox._cache import Cache, default_directory
@@ -19,6 +20,7 @@ from holdfast.sandbox._crossing import Crossing, Instance, Running, Trapped
 from holdfast.sandbox._errors import GuestUnavailable
 from holdfast.sandbox._pages import PageMap, can_map
 from holdfast.sandbox._public import Public
+from holdfast.sandbox._stack import NATIVE_STACK
 from holdfast.sandbox._ticker import Ticker
 from holdfast.sandbox._unchecked import Unchecked
 from holdfast.sandbox._xor import Xor
@@ -27,8 +29,6 @@ from holdfast.sandbox.template import Source, Template, build_template
 Language = Literal["javascript", "lua"]
 LANGUAGES: Final[tuple[Language, ...]] = ("javascript", "lua")
 ABI_VERSION: Final = 1
-_NATIVE_STACK: Final = 2 << 20
-"""Stack of the calling thread that a guest may use. Threads have 8 MB by default; the guests' own limits are reached before."""
 
 
 class Control(NamedTuple):
@@ -61,7 +61,9 @@ class Engine:
         config = wasmtime.Config()
         config.epoch_interruption = True
         config.wasm_exceptions = True
-        config.max_wasm_stack = _NATIVE_STACK
+        # Nothing runs on stacks for async calls here, but wasmtime insists that they are the larger ones.
+        bindings.wasmtime_config_async_stack_size_set(config.ptr(), NATIVE_STACK)
+        config.max_wasm_stack = NATIVE_STACK
         self.wasm = wasmtime.Engine(config)
         self.ticker = Ticker(self.wasm)
         self.running = Running()

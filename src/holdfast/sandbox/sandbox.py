@@ -27,6 +27,7 @@ from holdfast.sandbox._crossing import Instance, Trapped
 from holdfast.sandbox._errors import GuestFault, SandboxBusy, SandboxClosed
 from holdfast.sandbox._memory import Memory
 from holdfast.sandbox._requests import encode_request
+from holdfast.sandbox._stack import on_a_thread_of_its_own
 from holdfast.sandbox._ticker import TICK_MS
 from holdfast.sandbox.host import Host
 from holdfast.sandbox.image import Image, Label
@@ -97,7 +98,11 @@ class Sandbox:
             instance = self._instance
             if instance is None:
                 raise SandboxClosed
-            return self._step(instance, request, time.time() * 1000 if now is None else now, seed, zone)
+            moment = time.time() * 1000 if now is None else now
+            running = self.guest.engine.running
+            if running.host is None and running.has_room:
+                return self._step(instance, request, moment, seed, zone)
+            return on_a_thread_of_its_own(lambda: self._step(instance, request, moment, seed, zone))
         finally:
             self._lock.release()
 
@@ -133,7 +138,6 @@ class Sandbox:
         self._now = now
         self._stopped = self._raised = None
         running, ticker = engine.running, engine.ticker
-        outer = running.host
         self._started = time.monotonic()
         if self.limits.cpu_ms:
             self._started_cpu = time.thread_time()
@@ -147,7 +151,7 @@ class Sandbox:
         except Trapped as trapped:
             return self._dead(instance, trapped)
         finally:
-            running.host = outer
+            running.host = None
         address, size = instance.base + (packed >> 32), packed & 0xFFFFFFFF
         raw = ctypes.string_at(address, size)
         ctypes.memset(address, 0, size)
