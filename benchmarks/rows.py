@@ -4,7 +4,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
@@ -31,18 +31,19 @@ class Row(NamedTuple):
         return f"{met} (reach {self.reach:g}, aim {self.aim:g})"
 
 
-def seconds(work: Callable[[], object], times: int, *, warm: int = 3) -> float:
-    """The median of the seconds that `work` takes, without garbage collection in between."""
+def seconds(work: Callable[[], Any], times: int, *, warm: int = 3, after: Callable[[Any], object] = lambda made: None) -> float:
+    """The median of the seconds that `work` takes, without garbage collection in between. `after` is not counted."""
     for _ in range(warm):
-        work()
+        after(work())
     taken: list[float] = []
     gc.collect()
     gc.disable()
     try:
         for _ in range(times):
             begun = time.perf_counter()
-            work()
+            made = work()
             taken.append(time.perf_counter() - begun)
+            after(made)
     finally:
         gc.enable()
     return statistics.median(taken)

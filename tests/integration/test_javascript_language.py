@@ -60,11 +60,11 @@ def test_a_snippet_has_the_value_of_its_last_expression(sandbox, source, expecte
         ("((a, b = a + 1, ...c) => [a, b, c])(1, undefined, 3)", [1, 2, [3]]),
         ("`${1 + 1}${String.raw`\\n`}`", "2\\n"),
         ("new Proxy({}, {get: (_, k) => k}).anything", "anything"),
-        ("[..'a-b'.matchAll(/[a-z]/g)].length".replace("[..", "[..."), 2),
-        ("Array.fromAsync ? await Array.fromAsync([1, Promise.resolve(2)]) : 0", [1, 2]),
+        ("[...'a-b'.matchAll(/[a-z]/g)].length", 2),
+        ("await Array.fromAsync([1, Promise.resolve(2)])", [1, 2]),
         ("'abc'.at(-1) + [1, 2].findLast(x => x < 2)", "c1"),
         ("Error.isError(new TypeError('x'))", True),
-        ("new Intl2()".replace("new Intl2()", "(1234.5).toFixed(2)"), "1234.50"),
+        ("(1234.5).toFixed(2)", "1234.50"),
     ],
 )
 def test_modern_syntax_and_builtins_are_there(sandbox, source, expected):

@@ -82,7 +82,7 @@ def test_a_redeclaration_that_failed_leaves_no_old_value(run):
     [
         "let m = 1; let m = 2",
         "const m = 1; var m",
-        "let m; function m() {}",
+        "function m() {} let m",
         "class m {} class m {}",
         "let undefined = 1",
         "let NaN = 1",
@@ -100,7 +100,7 @@ def test_one_snippet_cannot_declare_a_name_twice(run, source):
 def test_names_of_the_environment_may_be_taken(run, name):
     assert run(f"const {name} = 5; {name}") == 5
     assert run(f"function {name}() {{ return 6 }} {name}()") == 6
-    assert run("await Promise2".replace("Promise2", "7")) == 7
+    assert run("await 7") == 7
 
 
 def test_names_stay_redeclarable_after_a_thaw(javascript):

@@ -25,6 +25,7 @@ _DEADLINE = ctypes.CFUNCTYPE(_pointer, _pointer, _pointer, ctypes.POINTER(ctypes
 
 _store_new = _function("wasmtime_store_new", _pointer, _pointer, _pointer, _pointer, keep_lock=True)
 _store_delete = _function("wasmtime_store_delete", None, _pointer)
+_store_delete_small = _function("wasmtime_store_delete", None, _pointer, keep_lock=True)
 _store_context = _function("wasmtime_store_context", _pointer, _pointer, keep_lock=True)
 _store_limiter = _function("wasmtime_store_limiter", None, _pointer, *[ctypes.c_int64] * 5, keep_lock=True)
 store_deadline_callback = _function(
@@ -69,6 +70,7 @@ _linker_define = _function(
 
 _STACK_OVERFLOW: Final = wasmtime.TrapCode.STACK_OVERFLOW.value
 _STOPPED: Final = b"stopped"
+_SMALL: Final = 32 << 20
 
 
 def _take_error(error: int) -> str:
@@ -234,5 +236,6 @@ class _UncheckedInstance:
 
     def close(self) -> None:
         store, self._store = self._store, None
-        if store:
-            _store_delete(store)
+        if store:  # to give the lock away and get it back may take longer than to free a small memory
+            delete = _store_delete_small if _memory_data_size(self._context, self._memory_at) < _SMALL else _store_delete
+            delete(store)
