@@ -1,5 +1,6 @@
 /* One step: read the request, let the language do it, leave the records. See abi.h for the whole picture. */
 #include <string.h>
+#include <wasm_simd128.h>
 
 #include "abi.h"
 
@@ -7,17 +8,17 @@ enum { INPUT_SIZE = 16384, OUTPUT_SIZE = 16384 };
 
 static char small_input[INPUT_SIZE], small_output[OUTPUT_SIZE];
 
-static struct { /* the host reads this; keep it in step with sandbox/control.py */
+static struct { /* the host reads this; keep it in step with Control in sandbox/guest.py */
     uint32_t abi;
     char *input;
     uint32_t input_capacity;
     char *output;
+    uint32_t output_capacity;
     uint32_t output_length;
     uint32_t breach;
     uint64_t breach_allowed, breach_actual;
-} control = {HF_ABI_VERSION, small_input, INPUT_SIZE, small_output, 0, 0, 0, 0};
+} control = {HF_ABI_VERSION, small_input, INPUT_SIZE, small_output, OUTPUT_SIZE, 0, 0, 0, 0};
 
-static uint32_t output_capacity = OUTPUT_SIZE;
 static struct {
     uint32_t max_events, max_output, max_suspensions;
 } limits;
@@ -40,7 +41,7 @@ static void append(hf_buffer *record) {
     if (limits.max_output && total > limits.max_output) hf_breach(HF_OUTPUT, limits.max_output, total);
     used.output = (uint32_t)total;
     uint32_t needed = control.output_length + record->length + 1;
-    if (needed > output_capacity) {
+    if (needed > control.output_capacity) {
         uint32_t capacity = needed > UINT32_MAX / 2 ? needed : needed * 2;
         char *larger = hf_malloc(capacity);
         memcpy(larger, control.output, control.output_length);
@@ -49,7 +50,7 @@ static void append(hf_buffer *record) {
         else
             hf_free(control.output);
         control.output = larger;
-        output_capacity = capacity;
+        control.output_capacity = capacity;
     }
     char *end = control.output + control.output_length;
     if (control.output_length) *end++ = ',';
@@ -91,19 +92,20 @@ uint32_t hf_queries_asked(void) { return queries; }
 
 /* Below the stack pointer lies what finished calls left behind: buffers with pieces of strings among it. Downwards from the
  * pointer everything is zeroed until a stretch of zeros that is longer than any frame leaves untouched. */
-static void scrub_stack(void) {
-    enum { STRETCH = 32768 };
+__attribute__((target("simd128"), noinline)) static void scrub_stack(void) {
+    enum { STRETCH = 32768, STEP = 128 };
     uintptr_t top;
     __asm__ volatile(".globaltype __stack_pointer, i32\n\tglobal.get __stack_pointer\n\tlocal.set %0" : "=r"(top));
-    uint64_t *at = (uint64_t *)(top & ~(uintptr_t)63);
+    v128_t *at = (v128_t *)(top & ~(uintptr_t)15);
     uint32_t clean = 0;
-    while (clean < STRETCH && (uintptr_t)at >= 128) {
-        at -= 8;
-        if (at[0] | at[1] | at[2] | at[3] | at[4] | at[5] | at[6] | at[7]) {
-            for (int i = 0; i < 8; i++) ((volatile uint64_t *)at)[i] = 0;
+    while (clean < STRETCH && (uintptr_t)at >= 2 * STEP) {
+        at -= STEP / sizeof *at;
+        v128_t some = (at[0] | at[1] | at[2] | at[3]) | (at[4] | at[5] | at[6] | at[7]);
+        clean += STEP;
+        if (wasm_v128_any_true(some)) {
+            for (int i = 0; i < 8; i++) ((volatile v128_t *)at)[i] = wasm_u64x2_const_splat(0);
             clean = 0;
-        } else
-            clean += 64;
+        }
     }
 }
 
@@ -172,7 +174,7 @@ HF_EXPORT(hf_step) uint64_t hf_export_step(uint32_t length) {
     if (control.output != small_output) { /* the last step said much: back to the small buffer */
         hf_free(control.output);
         control.output = small_output;
-        output_capacity = OUTPUT_SIZE;
+        control.output_capacity = OUTPUT_SIZE;
     }
     control.output_length = 0;
     perform(length);

@@ -40,7 +40,7 @@ ARGUMENTS = [
     ("'é€😀\\u0000'", "é€😀\0"),
     ("{s: \"it's\"}", "{ s: \"it's\" }"),
     ("{}, [], [[]], {a: {}}", "{} [] [ [] ] { a: {} }"),
-    ("{a: {b: {c: {d: 1}}}}", "{\n  a: { b: { c: [Object] } }\n}"),
+    ("{a: {b: {c: {d: 1}}}}", "{ a: { b: { c: [Object] } } }"),
     ("[[[[1]]]]", "[ [ [ [Array] ] ] ]"),
     ("[, 1, , ]", "[ <1 empty item>, 1, <1 empty item> ]"),
     ("[undefined, null, -0]", "[ undefined, null, -0 ]"),
@@ -179,4 +179,4 @@ def test_printing_never_throws(printed, argument):
 
 
 def test_very_deep_values_are_printed_short(printed):
-    assert printed("let a = {}; for (let i = 0; i < 1e5; i++) a = {a}; console.log(a)") == ["{\n  a: { a: { a: [Object] } }\n}"]
+    assert printed("let a = {}; for (let i = 0; i < 1e5; i++) a = {a}; console.log(a)") == ["{ a: { a: { a: [Object] } } }"]

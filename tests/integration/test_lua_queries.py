@@ -21,7 +21,7 @@ PLACES = {
     "__newindex": "local r; setmetatable({}, {__newindex = function() r = alc.llm('x') end}).y = 1 return r",
     "__call": "return setmetatable({}, {__call = function() return alc.llm('x') end})()",
     "__concat": "return 'a' .. setmetatable({}, {__concat = function() return alc.llm('x') end})",
-    "__concat of many": "local c = setmetatable({}, {__concat = function(a, b) return type(b) == 'table' and alc.llm('x') or b end}) return 'p' .. ('q' .. c)",
+    "__concat of many": "local c = setmetatable({}, {__concat = function(a, b) return type(b) == 'table' and alc.llm('x') or b end}) return ('p' .. 'q' .. c):sub(2)",
     "__len": "return #setmetatable({}, {__len = function() return alc.llm('x') end})",
     "__unm": "return -setmetatable({}, {__unm = function() return alc.llm('x') end})",
     "__bnot": "return ~setmetatable({}, {__bnot = function() return alc.llm('x') end})",
@@ -65,11 +65,15 @@ def test_a_query_waits_in(lua, place, thawed):
     assert [event.type for event in events] == ["query"]
 
 
-@pytest.mark.parametrize("place", PLACES)
+LOST = {"close after an error", "xpcall with arguments"}
+"""Places where the script itself drops the error."""
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in LOST])
 def test_an_error_answer_raises_in(lua, place):
-    """Whatever is around the call, the error arrives there: as the execution's own, or where the script catches it."""
-    outcome, _, _ = answered(lua, f"local ok, v = pcall(function() {PLACES[place]} end) print(ok, v) return tostring(v)", lambda query: Failure("too busy", "BUSY"))
-    assert "too busy" in value(outcome) or printed(outcome)[0].startswith("true")
+    source = f"local ok, error = pcall(function() {PLACES[place]} end) return {{code = error.code, text = tostring(error)}}"
+    outcome, _, _ = answered(lua, source, lambda query: Failure("too busy", "BUSY"), thawed=True)
+    assert value(outcome) == {"code": "BUSY", "text": "too busy"}
 
 
 NESTED = """

@@ -1,7 +1,6 @@
 """Records as a guest writes them, turned into events and outcomes; see guests/common/abi.h."""
 
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.sandbox._errors import GuestFault, refusal
@@ -13,11 +12,12 @@ _decode: Final = json.JSONDecoder().raw_decode  # what json.loads comes down to,
 
 def outcome(raw: bytes) -> Outcome:
     """The outcome of a step, from the records that it left. Raises what the guest refused."""
-    *before, last = _records(raw)
-    events = tuple(map(_event, before))
+    records = _records(raw)
+    last = records.pop()
+    events = tuple(map(_event, records)) if records else ()
     kind = last[0]
     if kind == "pending":
-        queries = tuple(Query(record[1], record[2], record[3]) for record in before if record[0] == "query")
+        queries = tuple([Query(record[1], record[2], record[3]) for record in records if record[0] == "query"])
         return Paused(queries, tuple(last[2]), last[1], events)
     if kind == "value":
         return Finished(_result(last, tagged=b'"$"' in raw), events)
@@ -67,13 +67,12 @@ def _error(fields: dict[str, Any]) -> ScriptError:
     )
 
 
-_EVENTS: Final[dict[str, Callable[[list[Any]], dict[str, Any]]]] = {
-    "console": lambda record: {"level": record[1], "text": record[2]},
-    "query": lambda record: {"id": record[1], "kind": record[2], "payload": record[3]},
-    "cancelled": lambda record: {"id": record[1]},
-    "unhandled": lambda record: record[1],
-}
-
-
 def _event(record: list[Any]) -> Event:
-    return Event(record[0], _EVENTS[record[0]](record))
+    kind = record[0]
+    if kind == "query":
+        return Event(kind, {"id": record[1], "kind": record[2], "payload": record[3]})
+    if kind == "console":
+        return Event(kind, {"level": record[1], "text": record[2]})
+    if kind == "cancelled":
+        return Event(kind, {"id": record[1]})
+    return Event(kind, record[1])  # "unhandled": the error

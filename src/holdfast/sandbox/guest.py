@@ -38,6 +38,7 @@ class Control(NamedTuple):
     input: int
     input_capacity: int
     output: int
+    output_capacity: int
     output_length: int
     breach: int
     breach_allowed: int
@@ -45,7 +46,7 @@ class Control(NamedTuple):
 
 
 _SMALL: Final = 16 << 20
-_CONTROL: Final = struct.Struct("<6I2Q")
+_CONTROL: Final = struct.Struct("<7I4x2Q")
 
 
 class Engine:

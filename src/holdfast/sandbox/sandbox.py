@@ -52,6 +52,11 @@ _BREACHES: Final = {
 }
 
 
+def _view(address: int, size: int) -> memoryview:
+    """Memory of a guest, as long as its instance lives."""
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+
+
 class Sandbox:
     """One running guest. Made by `Template.create` and `Template.thaw`; one thread at a time may use it.
 
@@ -81,7 +86,9 @@ class Sandbox:
         self._started = self._started_cpu = 0.0
         self._first_look = min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS) // TICK_MS + 1
         control = guest.control(instance)
-        self._input, self._input_capacity = control.input, control.input_capacity
+        self._input = _view(instance.base + control.input, control.input_capacity)
+        self._output = _view(instance.base + control.output, control.output_capacity)
+        self._output_at = control.output
 
     # ---- steps ----------------------------------------------------------------------------------------------------------
 
@@ -145,18 +152,28 @@ class Sandbox:
         running.host = self
         try:
             instance.arm(self._first_look)
-            at = self._input if length <= self._input_capacity else instance.call("hf_input", length)
-            ctypes.memmove(instance.base + at, message, length)
+            if length <= len(self._input):
+                self._input[:length] = message
+            else:
+                ctypes.memmove(instance.base + instance.call("hf_input", length), message, length)
             packed = instance.step(length)
         except Trapped as trapped:
             return self._dead(instance, trapped)
         finally:
             running.host = None
-        address, size = instance.base + (packed >> 32), packed & 0xFFFFFFFF
-        raw = ctypes.string_at(address, size)
-        ctypes.memset(address, 0, size)
         self._seed = self._zone = None
-        return _records.outcome(raw)
+        return _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
+
+    def _take_output(self, instance: Instance, address: int, size: int) -> bytes:
+        """The records of a step. They are zeroed, so that what a script said is in no image."""
+        if address == self._output_at:
+            output = self._output[:size]
+            raw = output.tobytes()
+            output[:] = bytes(size)
+            return raw
+        raw = ctypes.string_at(instance.base + address, size)
+        ctypes.memset(instance.base + address, 0, size)
+        return raw
 
     def _dead(self, instance: Instance, trapped: Trapped) -> Outcome:
         """What became of a step that was stopped. The instance is read once more, then freed."""
