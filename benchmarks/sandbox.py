@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
+from benchmarks.busy import busy_threads
 from benchmarks.hostile import CORPUS
 from benchmarks.libraries import library
 from benchmarks.rows import Row, alternately, seconds
@@ -175,7 +175,7 @@ def _rss_anon() -> int:
 
 def hostile(engine: Engine) -> Iterator[Row]:
     yield Row("hostile_overrun_ms", _worst_overrun(engine), 20, 10)
-    with _busy_threads(4):
+    with busy_threads(4):
         yield Row("hostile_overrun_busy_ms", _worst_overrun(engine), 80, 30)
 
 
@@ -192,25 +192,6 @@ def _worst_overrun(engine: Engine) -> float:
                 worst = max(worst, (time.perf_counter() - begun) * 1e3 - limits.wall_ms)
                 assert isinstance(outcome, Breached), (program, outcome)
     return worst
-
-
-@contextmanager
-def _busy_threads(number: int) -> Iterator[None]:
-    stop = threading.Event()
-
-    def spin() -> None:
-        while not stop.is_set():
-            pass
-
-    threads = [threading.Thread(target=spin) for _ in range(number)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 @contextmanager

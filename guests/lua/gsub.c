@@ -98,13 +98,25 @@ static int gsub_on(lua_State *L, int status, lua_KContext unused) {
     return finish(L, g);
 }
 
+/* string.find takes a pattern without any of these for plain text, even one with a ')', which in a pattern is an error. */
+static int seems_plain(const char *pattern, size_t length) {
+    if (!memchr(pattern, ')', length)) return 0;
+    for (size_t i = 0; i < length; i++)
+        if (memchr("^$*+?.([%-", pattern[i], 10)) return 0;
+    return 1;
+}
+
 static int gsub(lua_State *L) {
     if (!lua_isfunction(L, 3)) return lua_gsub(L);
-    size_t length;
+    size_t length, pattern_length;
     luaL_checklstring(L, SUBJECT, &length);
-    const char *pattern = luaL_checkstring(L, PATTERN);
+    const char *pattern = luaL_checklstring(L, PATTERN, &pattern_length);
     lua_Integer most = luaL_optinteger(L, 4, (lua_Integer)length + 1);
     lua_settop(L, 3);
+    if (seems_plain(pattern, pattern_length)) {
+        lua_pushfstring(L, "%s[^%%s%%S]?", pattern); /* an item that matches nothing makes it a pattern */
+        lua_replace(L, PATTERN);
+    }
     lua_pushnil(L);
     lua_pushvalue(L, 3);
     struct gsub *g = lua_newuserdatauv(L, sizeof *g, 0);

@@ -119,17 +119,17 @@ static int sort_on(lua_State *L, int status, lua_KContext point) {
                 for (;;) {
                     do {
                         lua_settop(L, PIVOT);
-                        if (++s->i >= s->high) return invalid_order(L);
-                        lua_geti(L, TABLE, s->i);
+                        lua_geti(L, TABLE, ++s->i);
                         COMPARE(4, ONE, PIVOT);
+                        if (less && s->i == s->high - 1) return invalid_order(L); /* the pivot is less than itself */
                     } while (less);
                     do {
                         lua_settop(L, ONE);
-                        if (--s->j < s->low) return invalid_order(L);
-                        lua_geti(L, TABLE, s->j);
+                        lua_geti(L, TABLE, --s->j);
                         COMPARE(5, PIVOT, OTHER);
+                        if (less && s->j < s->i) return invalid_order(L);
                     } while (less);
-                    if (s->j <= s->i) break;
+                    if (s->j < s->i) break;
                     swap(L, s->i, s->j);
                 }
                 get_two(L, s->i, s->high - 1);

@@ -2,10 +2,10 @@
 
 import threading
 import time
-from contextlib import contextmanager
 
 import pytest
 
+from benchmarks.busy import busy_threads
 from holdfast.domain import Limit, Limits
 from holdfast.sandbox import Breached, Cancelled, Finished, Host, Paused, SandboxBusy, SandboxClosed, SandboxError
 
@@ -107,27 +107,8 @@ def test_a_breach_is_a_rollback_to_the_last_image(any_engine, language):
         assert sandbox.evaluate(PROGRAMS["get global"][language]).result.value == "here"
 
 
-@contextmanager
-def busy(count=4):
-    stop = threading.Event()
-
-    def spin():
-        while not stop.is_set():
-            pass
-
-    threads = [threading.Thread(target=spin) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
 def test_limits_hold_while_python_is_busy(breach):
-    with busy():
+    with busy_threads(4):
         outcome = breach("loop", wall_ms=200)
     assert 200 <= outcome.breach.actual < 200 + SLACK_MS
 

@@ -35,8 +35,22 @@ def can_map() -> bool:
     )
 
 
-class MemoryFile:
-    """The content of a memory, in a sealed file without a name. Zero pages take no room in it."""
+class _Descriptor:
+    """Something with a file descriptor, which it gives back when it is closed or collected."""
+
+    _fd = -1
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class MemoryFile(_Descriptor):
+    """The content of a memory, in a sealed file without a name. Zero pages take no room in it, and mappings outlive it."""
 
     def __init__(self, size: int, runs: Iterator[tuple[int, bytes | ctypes.Array[ctypes.c_char]]]) -> None:
         self.size = size
@@ -58,15 +72,6 @@ class MemoryFile:
         if mapped != address:
             raise OSError(ctypes.get_errno(), "cannot map a template")
 
-    def close(self) -> None:
-        """Gives the descriptor back; mappings stay."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()
-
 
 def _write_all(fd: int, data: bytes | ctypes.Array[ctypes.c_char], offset: int) -> None:
     view = memoryview(data).cast("B")
@@ -81,11 +86,11 @@ if sys.platform == "linux":
     _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 
 
-class PageMap:
+class PageMap(_Descriptor):
     """The kernel's page map of this process."""
 
     def __init__(self) -> None:
-        self._fd, self._pid = -1, 0
+        self._pid = 0
 
     def private_pages(self, address: int, size: int) -> list[int]:
         """Numbers of the pages in this range that are private: written since they were mapped, or never mapped from a file."""
@@ -94,14 +99,6 @@ class PageMap:
             self._fd, self._pid = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC), os.getpid()
         flags = os.pread(self._fd, size // PAGE * 8, address // PAGE * 8)[7::8]
         return [match.start() for match in _PRIVATE.finditer(flags)]
-
-    def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()
 
 
 def differing_pages(address: int, size: int, expected: bytes, known: dict[int, bytes]) -> list[int]:
