@@ -1,7 +1,6 @@
 """Engines, guests and templates for all tests: real ones, one of each kind for a whole run."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -31,11 +30,11 @@ def lua(engine: Engine) -> Template:
     return engine.guest("lua").template()
 
 
-@pytest.fixture(scope="session", params=["fast", "unmapped", "public"])
-def any_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+WAYS = {"fast": {}, "unmapped": {"mapped": False}, "public": {"unchecked": False, "native_ticks": False}}
+
+
+@pytest.fixture(scope="session", params=WAYS)
+def any_engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each way of running guests in turn: the fast one, and the portable ones that must do the same."""
-    cache: Path = tmp_path_factory.mktemp("cache", numbered=True)
-    cache.chmod(0o700)
-    ways = {"fast": {}, "unmapped": {"mapped": False}, "public": {"unchecked": False}}
-    with Engine("default" if request.param == "fast" else cache, **ways[request.param]) as engine:
+    with Engine(**WAYS[request.param]) as engine:
         yield engine

@@ -95,6 +95,12 @@ EDITS: list[tuple[str, str, str, str] | tuple[str, str, str, str, int]] = [
     ),
     (
         "quickjs.c",
+        "a bad regular expression in the source has its place: outside of functions the error has a stack already, without one",
+        "/* add the line number info */",
+        "/* add the line number info */\n                hf_stack_forget(s->ctx, s->ctx->rt->current_exception);",
+    ),
+    (
+        "quickjs.c",
         "stack traces name what the user wrote, not the prelude, which is compiled without debug information",
         "backtrace_barrier = b->backtrace_barrier;",
         "backtrace_barrier = b->backtrace_barrier;\n            if (!b->filename)\n                continue;",

@@ -10,6 +10,8 @@
 
 enum { SIZE_MAX_BYTES = 64 << 20 };
 #define SAME UINT32_MAX
+#define SAFE_INTEGER 9007199254740992.0 /* the host takes larger integers for BigInts */
+#define FIRST_EXPONENT 1e21             /* from here on, the text of a number has an exponent */
 
 typedef struct { /* the way to an object that is being encoded */
     void *object;
@@ -66,6 +68,7 @@ static void put_float(walk *w, double number) {
     if (number == 0 && signbit(number)) special = "-0";
     if (!special) {
         guest_put_number(w->out, number);
+        if (fabs(number) > SAFE_INTEGER && fabs(number) < FIRST_EXPONENT) hf_put_text(w->out, ".0"); /* a number, not a BigInt */
         return;
     }
     put_tag(w, "number");

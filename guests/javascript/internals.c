@@ -81,6 +81,12 @@ void hf_stack_header(JSContext *ctx, JSValueConst error, DynBuf *out) {
     if (named) dbuf_putc(out, '\n');
 }
 
+/* The engine keeps the first stack text that an error gets. */
+void hf_stack_forget(JSContext *ctx, JSValueConst error) {
+    if (!JS_IsObject(error) || JS_VALUE_GET_OBJ(error)->class_id != JS_CLASS_ERROR) return;
+    set_value(ctx, &JS_VALUE_GET_OBJ(error)->u.object_data, JS_UNDEFINED);
+}
+
 /* ---- promises ------------------------------------------------------------------------------------------------------------- */
 
 JSValue hf_promise(JSContext *ctx) {

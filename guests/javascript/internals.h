@@ -22,6 +22,7 @@ _Noreturn void hf_stack_breach(JSRuntime *rt);
 _Noreturn void hf_memory_breach(void);
 int hf_redeclare(JSContext *ctx, JSAtom name, int flags, bool lexical);
 void hf_stack_header(JSContext *ctx, JSValueConst error, struct DynBuf *out);
+void hf_stack_forget(JSContext *ctx, JSValueConst error);
 
 /* ---- promises, without resolving functions and without any look at what the script may have replaced ---------------------- */
 

@@ -129,12 +129,16 @@ static int load_snippet(const hf_part *source, const hf_part *name) {
 }
 
 /* A file may begin with a byte order mark, and with a line for a shell. The line's end stays, so that lines count right. */
+hf_part hf_lua_code_of(hf_part file) {
+    if (file.length >= 3 && !memcmp(file.data, "\xEF\xBB\xBF", 3)) file.data += 3, file.length -= 3;
+    if (file.length && *file.data == '#')
+        while (file.length && *file.data != '\n') file.data++, file.length--;
+    return file;
+}
+
 static int load_file(const hf_part *source, const hf_part *name) {
-    hf_part rest = *source;
-    if (rest.length >= 3 && !memcmp(rest.data, "\xEF\xBB\xBF", 3)) rest.data += 3, rest.length -= 3;
-    if (rest.length && *rest.data == '#')
-        while (rest.length && *rest.data != '\n') rest.data++, rest.length--;
-    return load("", &rest, '@', name);
+    hf_part code = hf_lua_code_of(*source);
+    return load("", &code, '@', name);
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------------------------------- */

@@ -24,7 +24,7 @@ struct gsub { /* positions count from 1 */
 };
 
 static void add(lua_State *L, struct gsub *g, const char *text, size_t length) {
-    if (length > g->capacity - g->length) {
+    if (!g->capacity || length > g->capacity - g->length) {
         size_t capacity = 2 * g->capacity + length + 64;
         if (capacity < length) luaL_error(L, "resulting string too large");
         char *larger = lua_newuserdatauv(L, capacity, 0);
@@ -37,7 +37,7 @@ static void add(lua_State *L, struct gsub *g, const char *text, size_t length) {
 }
 
 static void add_subject(lua_State *L, struct gsub *g, lua_Integer end) {
-    if (end > g->copied || !g->capacity) add(L, g, lua_tostring(L, SUBJECT) + g->copied - 1, (size_t)(end - g->copied));
+    if (end > g->copied) add(L, g, lua_tostring(L, SUBJECT) + g->copied - 1, (size_t)(end - g->copied));
     g->copied = end;
 }
 
@@ -114,8 +114,11 @@ static int gsub(lua_State *L) {
     lua_Integer most = luaL_optinteger(L, 4, (lua_Integer)length + 1);
     lua_settop(L, 3);
     if (seems_plain(pattern, pattern_length)) {
-        lua_pushfstring(L, "%s[^%%s%%S]?", pattern); /* an item that matches nothing makes it a pattern */
+        lua_pushvalue(L, PATTERN);
+        lua_pushliteral(L, "[^%s%S]?"); /* an item that matches nothing makes it a pattern */
+        lua_concat(L, 2);
         lua_replace(L, PATTERN);
+        pattern = lua_tostring(L, PATTERN);
     }
     lua_pushnil(L);
     lua_pushvalue(L, 3);

@@ -38,6 +38,10 @@ int hf_lua_can_wait(lua_State *L); /* every thread from this one to the host can
 int hf_lua_is_mark(lua_State *L);  /* at the top */
 _Noreturn void hf_lua_wait(lua_State *L, lua_KFunction then);
 
+/* ---- execution.c ------------------------------------------------------------------------------------------------------------------ */
+
+hf_part hf_lua_code_of(hf_part file);
+
 /* ---- query.c: what the execution waits for ------------------------------------------------------------------------------------ */
 
 void hf_lua_open_query(lua_State *L);

@@ -124,8 +124,9 @@ static int run_body(lua_State *L) { /* at the top: the function, at BODY, and wh
 static int run_script(lua_State *L) {
     size_t length;
     const char *source = text_field(L, "source", &length);
+    hf_part code = hf_lua_code_of((hf_part){source, (uint32_t)length});
     lua_pushfstring(L, "@%s", lua_tostring(L, RESOLVED));
-    if (luaL_loadbufferx(L, source, length, lua_tostring(L, -1), "t") != LUA_OK)
+    if (luaL_loadbufferx(L, code.data, code.length, lua_tostring(L, -1), "t") != LUA_OK)
         return luaL_error(L, "error loading module '%s' from '%s':\n\t%s", lua_tostring(L, NAME), lua_tostring(L, RESOLVED),
                           lua_tostring(L, -1));
     lua_replace(L, BODY); /* the source is not needed while it runs */

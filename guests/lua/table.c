@@ -39,7 +39,7 @@ static void count_key(hf_shape *shape, const TValue *key) {
         if ((lua_Unsigned)ivalue(key) > shape->length) shape->length = (lua_Unsigned)ivalue(key);
     } else
         shape->sequence = 0;
-    if (!ttisstring(key))
+    if (!ttisstring(key) || !hf_is_utf8(hf_text(key), hf_length(key)))
         shape->names = 0;
     else if (hf_length(key) == 1 && *hf_text(key) == '$')
         shape->dollar = 1;

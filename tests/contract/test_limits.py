@@ -12,7 +12,7 @@ from holdfast.sandbox import Breached, Cancelled, Finished, Host, Paused, Sandbo
 from .programs import PROGRAMS
 
 LIMITS = Limits(wall_ms=20_000, cpu_ms=20_000, mem_mb=64)
-SLACK_MS = 2_000  # tests ask whether a limit holds at all; how tightly is for the benchmarks
+SLACK_MS = 10_000  # tests ask whether a limit holds at all; how tightly is for the benchmarks
 
 
 @pytest.fixture

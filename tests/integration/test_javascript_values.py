@@ -36,12 +36,12 @@ def value(outcome):
 
 
 def alike(one, other):
-    """Equal, where NaN is itself and zeros have signs."""
-    if isinstance(one, float) and isinstance(other, float | int):
-        return (math.isnan(one) and math.isnan(other)) or (one == other and math.copysign(1, one) == math.copysign(1, other))
+    """Equal, where NaN is itself and zeros have signs. A number is a number, with or without a fraction."""
+    if {type(one), type(other)} <= {int, float}:
+        return (one != one and other != other) or (one == other and math.copysign(1, one) == math.copysign(1, other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return list(one) == list(other) and all(alike(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and type(one) is type(other):
         return len(one) == len(other) and all(map(alike, one, other))
     return type(one) is type(other) and one == other
 
@@ -77,7 +77,7 @@ anything = st.recursive(
     | st.just(Undefined)
     | st.integers().map(BigInt)
     | st.integers(-(2**52), 2**52).map(Date)
-    | st.builds(ErrorValue, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5), st.none() | st.text(max_size=5)),
+    | st.builds(ErrorValue, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5), st.none() | st.text(max_size=5), st.none()),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=3).map(lambda items: Set(({"member": 0}, *([item] for item in items))))
@@ -88,27 +88,12 @@ anything = st.recursive(
 )
 
 
-def canonical(item):
-    """A whole float is a JavaScript number like any other, and comes back as an int."""
-    if isinstance(item, float) and item.is_integer() and abs(item) <= 2**53 and math.copysign(1, item) == (1 if item >= 0 else -1):
-        return int(item) if item else item if math.copysign(1, item) < 0 else 0
-    if isinstance(item, dict):
-        return {key: canonical(inner) for key, inner in item.items()}
-    if isinstance(item, list):
-        return [canonical(inner) for inner in item]
-    if isinstance(item, Set):
-        return Set(tuple(map(canonical, item.items)))
-    if isinstance(item, Map):
-        return Map(tuple((canonical(key), canonical(inner)) for key, inner in item.entries))
-    return item
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(item=anything)
 def test_any_answer_comes_back_equal(sandbox, item):
     outcome = sandbox.evaluate("await llm('give')")
     back = value(sandbox.resume({outcome.queries[0].id: item}))
-    assert alike(canonical(back), canonical(item)), back
+    assert alike(back, item), back
 
 
 @pytest.mark.parametrize(
@@ -166,7 +151,6 @@ CIRCLES = "const o = {list: [{}], a: {}}; o.a.up = o; o.a.self = o.a; o.list[0].
 )
 def test_what_scripts_make_reaches_python(sandbox, source, expected):
     assert value(sandbox.evaluate(source)) == expected
-    sandbox.evaluate(f"hf.query('k', await (async () => {{ return eval({source!r}) }})())")
 
 
 def test_errors_cross_with_their_stack_code_and_cause(sandbox):

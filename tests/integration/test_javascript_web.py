@@ -74,7 +74,7 @@ def test_globals_can_be_replaced_as_on_the_web(run):
         ("JSON.stringify({u: new URL('http://a/b')})", '{"u":"http://a/b"}'),
         ("new URL('nope')", "TypeError"),
         ("new URL('http://a b/')", "TypeError"),
-        ("new URL('http://xn--a/')", "TypeError"),
+        ("new URL('http://ab\u200d\u0378/')", "TypeError"),
         ("URL('http://a/')", "TypeError"),
         ("[...new URLSearchParams('a=1&b=2&a=3')].join('|')", "a,1|b,2|a,3"),
         ("const p = new URLSearchParams({b: '2', a: '1 +'}); p.sort(); p.toString()", "a=1+%2B&b=2"),
@@ -113,7 +113,6 @@ def test_urls_are_parsed_as_the_standard_says(run, source, expected):
         ("atob('*')", "InvalidCharacterError"),
         ("atob('a')", "InvalidCharacterError"),
         ("atob('aGVsbG8==')", "InvalidCharacterError"),
-        ("[btoa(), atob()]", "TypeError"),
         ("try { atob('*') } catch (e) { [e instanceof DOMException, e instanceof Error, e.code] }", [True, True, 5]),
     ],
 )  # fmt: skip

@@ -99,7 +99,7 @@ def test_gsub_of_anything_gives_what_lua_gives(guest, native, subject, parts, ki
 
 
 @SETTINGS
-@given(numbers=st.lists(st.integers(-40, 40) | st.floats(-9, 9), max_size=60), order=st.sampled_from(["none", "less", "more", "half", "equal", "truthy", "cyclic", "always", "atmost", "raises"]))
+@given(numbers=st.lists(st.integers(-40, 40) | st.floats(-9, 9), max_size=100), order=st.sampled_from(["none", "less", "more", "half", "equal", "truthy", "cyclic", "always", "atmost", "raises"]))
 def test_sort_of_anything_gives_what_lua_gives(guest, native, numbers, order):
     """The same result, even of an order that is none, and the same comparisons on the way."""
     same(guest, native, "sort", " ".join(map(str, numbers)), order)
@@ -112,30 +112,33 @@ def test_large_arrays(lua, shape, order):
     assert value(run(lua, source)) == 0
 
 
-SORT_ERRORS = {
-    "table.sort({1, 2, 3, 4, 5}, function() return true end)": "<repl>:1: invalid order function for sorting",
-    "table.sort({1, 2}, function() error('mine') end)": "<repl>:1: mine",
-    "table.sort({1, 'x'})": "<repl>:1: attempt to compare string with number",
-    "table.sort({1, 'x'}, function(a, b) return a < b end)": "<repl>:1: attempt to compare string with number",
-    "table.sort(1, print)": "<repl>:1: bad argument #1 to 'sort' (table expected, got number)",
-    "table.sort({1, 2}, 5)": "<repl>:1: bad argument #2 to 'sort' (function expected, got number)",
-    "table.sort()": "<repl>:1: bad argument #1 to 'sort' (table expected, got no value)",
-    "table.sort(setmetatable({}, {__len = function() return math.maxinteger end}), print)": "<repl>:1: bad argument #1 to 'sort' (array too big)",
-    "('a'):gsub('a', function() return {} end)": "<repl>:1: invalid replacement value (a table)",
-    "('a'):gsub('(', function() end)": "<repl>:1: unfinished capture",
-    "('a'):gsub('%', function() end)": "<repl>:1: malformed pattern (ends with '%')",
-    "('a'):gsub('a', '%2')": "<repl>:1: invalid capture index %2 in replacement string",
-    "('a'):gsub('a', true)": "<repl>:1: bad argument #2 to 'gsub' (string/function/table expected, got boolean)",
-    "string.gsub({}, 'a', print)": "<repl>:1: bad argument #1 to 'gsub' (string expected, got table)",
-    "string.gsub('a', nil, print)": "<repl>:1: bad argument #2 to 'gsub' (string expected, got nil)",
-    "string.gsub('a', 'a', print, 'x')": "<repl>:1: bad argument #4 to 'gsub' (number expected, got string)",
-    "string.gsub('a', 'a')": "<repl>:1: bad argument #3 to 'gsub' (string/function/table expected, got no value)",
-}
+ERRORS = [
+    "table.sort({1, 2, 3, 4, 5}, function() return true end)",
+    "table.sort({1, 2}, function() error('mine') end)",
+    "table.sort({1, 'x'})",
+    "table.sort({1, 'x'}, function(a, b) return a < b end)",
+    "table.sort(1, print)",
+    "table.sort({1, 2}, 5)",
+    "table.sort()",
+    "table.sort(setmetatable({}, {__len = function() return math.maxinteger end}), print)",
+    "table.sort(setmetatable({}, {__len = function() return 'x' end}), print)",
+    "('a'):gsub('a', function() return {} end)",
+    "('a'):gsub('(', function() end)",
+    "('a'):gsub('%', function() end)",
+    "('a)'):gsub('a)', function() end)",
+    "('a'):gsub('a', '%2')",
+    "('a'):gsub('a', true)",
+    "string.gsub({}, 'a', print)",
+    "string.gsub('a', nil, print)",
+    "string.gsub('a', 'a', print, 'x')",
+    "string.gsub('a', 'a')",
+]
 
 
-@pytest.mark.parametrize("source", SORT_ERRORS)
+@pytest.mark.parametrize("source", ERRORS)
 def test_errors_are_those_of_lua(lua, source):
-    assert failure(run(lua, source)).message == SORT_ERRORS[source]
+    theirs = lupa.lua54.LuaRuntime().eval("function(source) return select(2, pcall(load(source, '=<repl>'))) end")
+    assert failure(run(lua, source)).message == theirs(source)
 
 
 def test_each_comparison_may_wait(lua):

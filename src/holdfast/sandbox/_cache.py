@@ -4,11 +4,15 @@ A compiled guest is native code, so what is read back must have been written by 
 used, and without one everything still works, only slower.
 """
 
+import hashlib
 import os
 import stat
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
+
+_DIGEST_SIZE: Final = 32
 
 
 def default_directory() -> Path | None:
@@ -28,24 +32,23 @@ def default_directory() -> Path | None:
 
 
 class Cache:
-    """Files by name in one folder of the cache directory. Reading and writing never raise: a miss is a miss."""
+    """Files by name in one folder of the cache directory, each with a digest of itself.
+
+    Reading and writing never raise: a file that is damaged, a full disk or a missing directory is a miss.
+    """
 
     def __init__(self, directory: Path | None, folder: str) -> None:
         self._folder = None if directory is None else _private(directory / folder)
 
-    def path(self, name: str) -> Path | None:
-        """The file of that name, if there is one."""
+    def read(self, name: str) -> bytes | None:
         if self._folder is None:
             return None
-        path = self._folder / name
-        return path if path.is_file() else None
-
-    def read(self, name: str) -> bytes | None:
-        path = self.path(name)
         try:
-            return None if path is None else path.read_bytes()
+            kept = (self._folder / name).read_bytes()
         except OSError:
             return None
+        content = kept[_DIGEST_SIZE:]
+        return content if hashlib.sha256(content).digest() == kept[:_DIGEST_SIZE] else None
 
     def write(self, name: str, content: bytes) -> None:
         """Keeps `content`. A reader sees the whole file or none."""
@@ -55,20 +58,12 @@ class Cache:
             handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(content)
+                    file.write(hashlib.sha256(content).digest() + content)
                 os.replace(temporary, self._folder / name)
             except OSError:
                 os.unlink(temporary)
         except OSError:
             return
-
-    def forget(self, name: str) -> None:
-        """Drops a file that turned out to be of no use."""
-        if self._folder is not None:
-            try:
-                (self._folder / name).unlink(missing_ok=True)
-            except OSError:
-                return
 
 
 def _private(folder: Path) -> Path | None:

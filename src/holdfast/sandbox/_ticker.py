@@ -27,19 +27,25 @@ class _Source(Protocol):
 
 
 class Ticker:
-    """Ticks while guests run."""
+    """Ticks while a step runs, and for a short time after."""
 
     def __init__(self, engine: Engine, *, native: bool = True) -> None:
         self._source: _Source = _source(engine, native)
         self._lock = threading.Lock()
+        self._steps: set[object] = set()
         self._used = self._armed = self._closed = False
         _at_fork(self)
 
-    def use(self) -> None:
-        """Ticks for at least the next quarter of a second. A step says so when it begins, and whenever it looks at the clock."""
-        self._used = True  # before the look at `_armed`: `rest` looks in the other order, so one of the two sees the other
+    def begin(self, step: object) -> None:
+        """A step begins. It is noted before the look at `_armed`; `rest` looks in the other order, so one sees the other."""
+        self._steps.add(step)
+        self._used = True
         if not self._armed:
             self._arm()
+
+    def end(self, step: object) -> None:
+        """A step has ended."""
+        self._steps.discard(step)
 
     def _arm(self) -> None:
         with self._lock:
@@ -48,36 +54,37 @@ class Ticker:
                 self._source.start()
                 threading.Thread(target=_care, args=(weakref.ref(self),), name="holdfast-ticker", daemon=True).start()
 
+    def rest(self) -> bool:
+        """Stops ticking if no step runs and none has begun since the last look; says whether it has stopped."""
+        with self._lock:
+            if self._closed:
+                return True
+            if self._steps or self._used:
+                self._used = False
+                return False
+            self._armed = False
+            self._source.stop()
+            if self._steps:  # one has begun meanwhile, and may have seen it armed
+                self._armed = True
+                self._source.start()
+            return not self._armed
+
     def close(self) -> None:
         """Stops for good."""
         with self._lock:
             if not self._closed:
                 self._closed = True
-                self._disarm()
+                self._armed = False
+                self._source.stop()
                 self._source.close()
 
     def __del__(self) -> None:
         self.close()
 
-    def rest(self) -> bool:
-        """Disarms if nothing ran since the last look; says whether it is disarmed."""
-        with self._lock:
-            if not self._used:
-                self._disarm()
-        if self._used and not self._armed:
-            self._arm()  # by a new caretaker
-            return True
-        self._used = False
-        return not self._armed
-
-    def _disarm(self) -> None:
-        if self._armed:
-            self._armed = False
-            self._source.stop()
-
     def forked(self) -> None:
         """In a child process neither timers nor threads of the parent exist."""
         self._lock = threading.Lock()
+        self._steps = set()
         self._armed = False
 
 

@@ -53,11 +53,16 @@ class Engine:
     """Compiles guests and runs them, with one clock for all. Close it when no sandbox of it is in use.
 
     `cache` is where compiled guests and templates are kept; `None` keeps nothing. `mapped` and `unchecked` are the fast ways, which
-    are used where the system has them; the portable ways do the same.
+    are used where the system has them; the portable ways do the same, as does `native_ticks` for the clock.
     """
 
     def __init__(
-        self, cache: Path | Literal["default"] | None = "default", *, mapped: bool | None = None, unchecked: bool = True
+        self,
+        cache: Path | Literal["default"] | None = "default",
+        *,
+        mapped: bool | None = None,
+        unchecked: bool = True,
+        native_ticks: bool = True,
     ) -> None:
         config = wasmtime.Config()
         config.epoch_interruption = True
@@ -66,7 +71,7 @@ class Engine:
         bindings.wasmtime_config_async_stack_size_set(config.ptr(), NATIVE_STACK)
         config.max_wasm_stack = NATIVE_STACK
         self.wasm = wasmtime.Engine(config)
-        self.ticker = Ticker(self.wasm)
+        self.ticker = Ticker(self.wasm, native=native_ticks)
         self.running = Running()
         self.unchecked = unchecked
         self.page_map = PageMap() if (can_map() if mapped is None else mapped) else None
@@ -150,12 +155,12 @@ class Guest:
 
 def _compiled(engine: Engine, digest: bytes, wasm: bytes) -> wasmtime.Module:
     name = f"{digest.hex()}-{version('wasmtime')}-{platform.machine()}.cwasm"
-    path = engine.modules.path(name)
-    if path is not None:
+    kept = engine.modules.read(name)
+    if kept is not None:
         try:
-            return wasmtime.Module.deserialize_file(engine.wasm, str(path))
+            return wasmtime.Module.deserialize(engine.wasm, kept)
         except wasmtime.WasmtimeError:
-            engine.modules.forget(name)
+            pass  # compiled with other settings
     try:
         module = wasmtime.Module(engine.wasm, wasm)
     except wasmtime.WasmtimeError:

@@ -148,7 +148,7 @@ class Sandbox:
         self._started = time.monotonic()
         if self.limits.cpu_ms:
             self._started_cpu = time.thread_time()
-        ticker.use()
+        ticker.begin(self)
         running.host = self
         try:
             instance.arm(self._first_look)
@@ -161,6 +161,7 @@ class Sandbox:
             return self._dead(instance, trapped)
         finally:
             running.host = None
+            ticker.end(self)
         self._seed = self._zone = None
         return _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
 
@@ -204,7 +205,6 @@ class Sandbox:
         if self._cancelled:
             return 0
         limits = self.limits
-        self.guest.engine.ticker.use()
         left = float(_LOOK_MS)
         if limits.wall_ms:
             wall = limits.wall_ms - (time.monotonic() - self._started) * 1000

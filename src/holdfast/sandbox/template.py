@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.sandbox.guest import Guest
 
 _MEGABYTE: Final = 1 << 20
-_DIGEST_SIZE: Final = 32
 _NO_HOST: Final = Host()
 
 
@@ -98,22 +97,10 @@ def build_template(guest: "Guest", libraries: tuple[Source, ...], startup: tuple
     cache = guest.engine.templates
     kept = cache.read(name)
     if kept is not None:
-        content = _unpack(kept)
-        if content is not None:
-            return Template(guest, content)
-        cache.forget(name)
+        return Template(guest, zstandard.ZstdDecompressor().decompress(kept, max_output_size=LARGEST))
     content = _bake(guest, (*libraries, *startup), limits)
-    cache.write(name, hashlib.sha256(content).digest() + zstandard.ZstdCompressor(level=3).compress(content))
+    cache.write(name, zstandard.ZstdCompressor(level=3).compress(content))
     return Template(guest, content)
-
-
-def _unpack(kept: bytes) -> bytes | None:
-    """The content of a kept template, unless it is damaged."""
-    try:
-        content = zstandard.ZstdDecompressor().decompress(kept[_DIGEST_SIZE:], max_output_size=LARGEST)
-    except zstandard.ZstdError:
-        return None
-    return content if hashlib.sha256(content).digest() == kept[:_DIGEST_SIZE] else None
 
 
 def _bake(guest: "Guest", sources: tuple[Source, ...], limits: Limits) -> bytes:
