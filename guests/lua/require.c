@@ -110,15 +110,20 @@ static int finish(lua_State *L) { /* the value is at the top */
     return 2;
 }
 
-static int body_ended(lua_State *L, int status, lua_KContext unused) {
-    return finish(L);
+static int body_ended(lua_State *L, int status, lua_KContext preloaded) {
+    int results = finish(L);
+    if (preloaded) {
+        lua_pop(L, 1);
+        lua_pushliteral(L, ":preload:"); /* where it was found, as Lua's own says it */
+    }
+    return results;
 }
 
-static int run_body(lua_State *L) { /* at the top: the function, at BODY, and what it is told besides its name */
+static int run_body(lua_State *L, int preloaded) { /* at the top: the function, at BODY, and what it is told besides its name */
     lua_pushvalue(L, NAME);
     lua_insert(L, -2);
-    lua_callk(L, 2, 1, 0, body_ended);
-    return finish(L);
+    lua_callk(L, 2, 1, preloaded, body_ended);
+    return body_ended(L, LUA_OK, preloaded);
 }
 
 static int run_script(lua_State *L) {
@@ -132,7 +137,7 @@ static int run_script(lua_State *L) {
     lua_replace(L, BODY); /* the source is not needed while it runs */
     lua_settop(L, BODY);
     lua_pushvalue(L, RESOLVED);
-    return run_body(L);
+    return run_body(L, 0);
 }
 
 static void push_preloaded(lua_State *L) {
@@ -148,7 +153,7 @@ static int run_preloaded(lua_State *L) { /* known by its name alone */
     begin_loading(L);
     push_preloaded(L);
     lua_pushliteral(L, ":preload:");
-    return run_body(L);
+    return run_body(L, 1);
 }
 
 static int make_functions(lua_State *L) {

@@ -38,7 +38,7 @@ ARGUMENTS = [
     ("-0, NaN, -Infinity, 1e21, 0.1", "-0 NaN -Infinity 1e+21 0.1"),
     ("'a\\nb', ['a\\nb']", "a\nb [ 'a\\nb' ]"),
     ("'é€😀\\u0000'", "é€😀\0"),
-    ("{s: \"it's\"}", "{ s: \"it's\" }"),
+    ('{s: "it\'s"}', '{ s: "it\'s" }'),
     ("{}, [], [[]], {a: {}}", "{} [] [ [] ] { a: {} }"),
     ("{a: {b: {c: {d: 1}}}}", "{ a: { b: { c: [Object] } } }"),
     ("[[[[1]]]]", "[ [ [ [Array] ] ] ]"),
@@ -53,12 +53,18 @@ ARGUMENTS = [
     ("/a+/gi, [/b/]", "/a+/gi [ /b/ ]"),
     ("new Uint8Array([1, 2]), new Float64Array(1)", "Uint8Array(2) [ 1, 2 ] Float64Array(1) [ 0 ]"),
     ("Promise.resolve(1), new Promise(() => {})", "Promise { 1 } Promise { <pending> }"),
-    ("() => 1, function foo() {}, class A {}, class B extends Map {}", "[Function (anonymous)] [Function: foo] [class A] [class B extends Map]"),
+    (
+        "() => 1, function foo() {}, class A {}, class B extends Map {}",
+        "[Function (anonymous)] [Function: foo] [class A] [class B extends Map]",
+    ),
     ("async () => 1, function* g() {}, Math.max", "[AsyncFunction (anonymous)] [GeneratorFunction: g] [Function: max]"),
     ("new (class Point { x = 1; #hidden = 2 })()", "Point { x: 1 }"),
     ("new (class Shelf extends Map {})([[1, 2]])", "Shelf(1) [Map] { 1 => 2 }"),
     ("new (class Stack extends Array {})(3)", "Stack(3) [ <3 empty items> ]"),
-    ("{get a() { return 1 }, set b(v) {}, get c() { return 1 }, set c(v) {}}", "{ a: [Getter], b: [Setter], c: [Getter/Setter] }"),
+    (
+        "{get a() { return 1 }, set b(v) {}, get c() { return 1 }, set c(v) {}}",
+        "{ a: [Getter], b: [Setter], c: [Getter/Setter] }",
+    ),
     ("new Number(3), new String('s'), Object(5n)", "[Number: 3] [String: 's'] [BigInt: 5n]"),
     ("new Proxy({a: 1}, {})", "{ a: 1 }"),
     ("{f() {}, g: () => 1, h: class {}}", "{ f: [Function: f], g: [Function: g], h: [class h] }"),
@@ -127,13 +133,30 @@ def test_errors_have_their_stack_cause_and_properties(printed):
 @pytest.mark.parametrize(
     ("source", "lines"),
     [
-        ("console.group('G'); console.log('in\\nner'); console.group(); console.log('x'); console.groupEnd(); console.groupEnd(); console.log('out')", ["G", "  in\n  ner", "    x", "out"]),
+        (
+            "console.group('G'); console.log('in\\nner'); console.group(); console.log('x'); console.groupEnd(); console.groupEnd(); console.log('out')",
+            ["G", "  in\n  ner", "    x", "out"],
+        ),
         ("console.groupEnd(); console.log('fine')", ["fine"]),
-        ("console.count(); console.count('x'); console.count(); console.countReset(); console.count()", ["default: 1", "x: 1", "default: 2", "default: 1"]),
-        ("console.assert(true, 'no'); console.assert(false, 'bad %d', 1); console.assert(false)", ["Assertion failed: bad 1", "Assertion failed"]),
+        (
+            "console.count(); console.count('x'); console.count(); console.countReset(); console.count()",
+            ["default: 1", "x: 1", "default: 2", "default: 1"],
+        ),
+        (
+            "console.assert(true, 'no'); console.assert(false, 'bad %d', 1); console.assert(false)",
+            ["Assertion failed: bad 1", "Assertion failed"],
+        ),
         ("console.dir({a: 1})", ["{ a: 1 }"]),
-        ("console.time('t'); console.timeLog('t', 1); console.timeEnd('t'); console.timeEnd('t')", ["t: 0.000ms 1", "t: 0.000ms", "No such label 't' for console.time()"]),
-        ("console.table([{a: 1}, {a: 2, b: 'x'}])", ["┌─────────┬───┬─────┐\n│ (index) │ a │ b   │\n├─────────┼───┼─────┤\n│ 0       │ 1 │     │\n│ 1       │ 2 │ 'x' │\n└─────────┴───┴─────┘"]),
+        (
+            "console.time('t'); console.timeLog('t', 1); console.timeEnd('t'); console.timeEnd('t')",
+            ["t: 0.000ms 1", "t: 0.000ms", "No such label 't' for console.time()"],
+        ),
+        (
+            "console.table([{a: 1}, {a: 2, b: 'x'}])",
+            [
+                "┌─────────┬───┬─────┐\n│ (index) │ a │ b   │\n├─────────┼───┼─────┤\n│ 0       │ 1 │     │\n│ 1       │ 2 │ 'x' │\n└─────────┴───┴─────┘"
+            ],
+        ),
         ("console.table(5)", ["5"]),
         ("const {log} = console; log('detached'); [1].forEach(log)", ["detached", "1 0 [ 1 ]"]),
     ],
@@ -148,7 +171,9 @@ def test_a_trace_names_the_callers_only(printed):
 
 
 def test_an_object_may_format_itself(printed):
-    source = "console.log({[Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) { return '<' + inspect([1]) + '>' }})"
+    source = (
+        "console.log({[Symbol.for('nodejs.util.inspect.custom')](depth, options, inspect) { return '<' + inspect([1]) + '>' }})"
+    )
     assert printed(source) == ["<[ 1 ]>"]
 
 
@@ -173,7 +198,9 @@ def test_an_object_may_format_itself(printed):
     ],
 )
 def test_printing_never_throws(printed, argument):
-    lines = printed(f"console.log({argument}); console.log('%s %d %j %o', {argument}, {argument}, {argument}, {argument}); console.log('after')")
+    lines = printed(
+        f"console.log({argument}); console.log('%s %d %j %o', {argument}, {argument}, {argument}, {argument}); console.log('after')"
+    )
     assert lines[-1] == "after"
     assert len(lines) == 3
 

@@ -6,8 +6,14 @@ from holdfast.domain import Limits
 from holdfast.sandbox import Failed, Failure, Finished, Host, HostError, Module, Modules, Opaque, Undefined
 
 MODULES = {
-    "lib/boom.js": Module("module", "\nexport function boom() {\n  throw new Error('in a module')\n}\nexport const later = async () => {\n  await null;\n  boom()\n}"),
-    "boom.cjs": Module("commonjs", "exports.boom = () => {\n  throw new TypeError('in commonjs')\n}; exports.first = new Error('while loading')"),
+    "lib/boom.js": Module(
+        "module",
+        "\nexport function boom() {\n  throw new Error('in a module')\n}\nexport const later = async () => {\n  await null;\n  boom()\n}",
+    ),
+    "boom.cjs": Module(
+        "commonjs",
+        "exports.boom = () => {\n  throw new TypeError('in commonjs')\n}; exports.first = new Error('while loading')",
+    ),
     "broken.js": Module("module", "export const x = 1;\n\nlet = ;"),
 }
 
@@ -46,7 +52,10 @@ def frames(stack):
         ("await null\nthrow new Error('x')", ["work.js:2:"]),
         ("async function f() {\n  await null;\n  throw new Error('x')\n}\nawait f()", ["f (work.js:3:"]),
         ("await llm.x.y", ["work.js:1:"]),
-        ("const p = new Promise((_, no) => {\n  setTimeout(() => {\n    no(new Error('x'))\n  }, 0)\n})\nawait p", ["work.js:3:"]),
+        (
+            "const p = new Promise((_, no) => {\n  setTimeout(() => {\n    no(new Error('x'))\n  }, 0)\n})\nawait p",
+            ["work.js:3:"],
+        ),
         ("await Promise.resolve().then(() => {\n  throw new Error('x')\n})", ["work.js:2:"]),
         ("function* g() {\n  yield 1;\n  throw new Error('x')\n}\n[...g()]", ["g (work.js:3:", "work.js:5:"]),
         ("const {boom} = await import('./lib/boom.js');\nboom()", ["boom (lib/boom.js:3:", "work.js:2:"]),
@@ -88,7 +97,9 @@ def test_lines_are_right_after_a_pause_in_another_process(javascript, sandbox):
 
 
 def test_a_failure_that_answers_a_query_can_be_caught_like_any_error(sandbox):
-    sandbox.evaluate("try { await llm('q') } catch (e) { [e instanceof TypeError, e.name, e.message, e.code, String(e), typeof e.stack] }")
+    sandbox.evaluate(
+        "try { await llm('q') } catch (e) { [e instanceof TypeError, e.name, e.message, e.code, String(e), typeof e.stack] }"
+    )
     outcome = sandbox.resume({1: Failure("bad", "E", "TypeError")})
     assert outcome.result.value == [True, "TypeError", "bad", "E", "TypeError: bad", "string"]
 
@@ -145,7 +156,14 @@ def test_a_code_of_the_script_is_told(sandbox):
 
 @pytest.mark.parametrize(
     ("source", "line"),
-    [("let = ;", 1), ("\n\nlet x = ;", 3), ("if (", 1), ("'open", 1), ("`open\n", 1), ("/* open\n", 1), ("{", 1), ("x = {a: 1,, b: 2}", 1), ("1 +\n\n* 2", 3), ("function f() {\n  return 1 1\n}", 2), ("await = 1", 1), ("var 1a", 1), ("/(/", 1), ("\n\nx = /a{2,1}/", 3), ("/a/xx", 1), ("class { }", 1), ("break", 1), ("return 5", 1), ("yield 1", 1), ("'\\u{110000}'", 1), ("0777n", 1), ("a?.b = 1", 1), ("for (const x of) {}", 1), ("\x00", 1), ("\\", 1), ("#!", None), ("new.target", 1), ("super.x", 1), ("({a, b}) => {'use strict'}", 1), ("𝒳 = 1;\nlet let = 2", 2), ("@", 1)],
+    [
+        ("let = ;", 1), ("\n\nlet x = ;", 3), ("if (", 1), ("'open", 1), ("`open\n", 1), ("/* open\n", 1), ("{", 1),
+        ("x = {a: 1,, b: 2}", 1), ("1 +\n\n* 2", 3), ("function f() {\n  return 1 1\n}", 2), ("await = 1", 1),
+        ("var 1a", 1), ("/(/", 1), ("\n\nx = /a{2,1}/", 3), ("/a/xx", 1), ("class { }", 1), ("break", 1),
+        ("return 5", 1), ("yield 1", 1), ("'\\u{110000}'", 1), ("0777n", 1), ("a?.b = 1", 1),
+        ("for (const x of) {}", 1), ("\u0000", 1), ("\\", 1), ("#!", None), ("new.target", 1), ("super.x", 1),
+        ("({a, b}) => {'use strict'}", 1), ("变量 = 1;\nlet let = 2", 2), ("@", 1),
+    ],
 )  # fmt: skip
 @pytest.mark.parametrize("how", ["evaluate", "run_file"])
 def test_syntax_errors_name_the_line(sandbox, how, source, line):
@@ -168,7 +186,10 @@ def test_a_syntax_error_in_eval_can_be_caught(sandbox):
 
 
 def test_the_stack_of_a_caught_error_begins_with_name_and_message(sandbox):
-    assert sandbox.evaluate("try { null.f } catch (e) { e.stack.split('\\n')[0] }").result.value == "TypeError: cannot read property 'f' of null"
+    assert (
+        sandbox.evaluate("try { null.f } catch (e) { e.stack.split('\\n')[0] }").result.value
+        == "TypeError: cannot read property 'f' of null"
+    )
     assert sandbox.evaluate("const o = {}; Error.captureStackTrace(o); typeof o.stack").result.value == "string"
 
 

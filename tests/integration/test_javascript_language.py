@@ -236,3 +236,23 @@ def test_a_called_function_may_ask(sandbox):
     sandbox.evaluate("const plan = async city => `${city}: ${await llm(city)}`")
     (query,) = sandbox.call("plan", "Lima").queries
     assert value(sandbox.resume({query.id: "walk"})) == "Lima: walk"
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "payload"),
+    [
+        ("llm('p', {model: 'm'})", "llm", {"prompt": "p", "model": "m"}),
+        ("llm([{role: 'user', content: 'c'}], {t: 1})", "llm", {"messages": [{"role": "user", "content": "c"}], "t": 1}),
+        ("llm({prompt: 'own', x: 1})", "llm", {"prompt": "own", "x": 1}),
+        ("llm('p', {prompt: 'other'})", "llm", {"prompt": "p"}),
+        ("ask('q?', null)", "ask", {"question": "q?"}),
+        ("approve('sure?', {details: [1]})", "approve", {"question": "sure?", "details": [1]}),
+        ("hf.tool('t')", "tool", {"name": "t", "args": {}}),
+        ("hf.tool('t', 'text')", "tool", {"name": "t", "args": "text"}),
+        ("hf.query('own kind')", "own kind", None),
+        ("hf.query('own kind', undefined)", "own kind", Undefined),
+    ],
+)
+def test_each_shorthand_asks_with_its_own_payload(sandbox, source, kind, payload):
+    (query,) = sandbox.evaluate(f"await {source}").queries
+    assert (query.kind, query.payload) == (kind, payload)

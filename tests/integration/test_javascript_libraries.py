@@ -107,7 +107,9 @@ def test_a_library_that_was_required_needs_no_host_after_a_thaw(javascript, host
 
 def test_timers_of_a_library_run_on_the_session_s_clock(template):
     with template.create(limits=LIMITS) as sandbox:
-        outcome = sandbox.evaluate("let n = 0; const f = _.debounce(() => n++, 100); f(); f(); f(); await hf.sleep(500); n", now=NOW)
+        outcome = sandbox.evaluate(
+            "let n = 0; const f = _.debounce(() => n++, 100); f(); f(); f(); await hf.sleep(500); n", now=NOW
+        )
         while not isinstance(outcome, Finished):
             outcome = sandbox.resume(now=outcome.wake_at)
         assert outcome.result.value == 1

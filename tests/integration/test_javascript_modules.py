@@ -6,15 +6,22 @@ from holdfast.domain import Limits
 from holdfast.sandbox import Failed, Finished, Host, HostError, Module, Modules, Paused
 
 MODULES = {
-    "lib/a.js": Module("module", "import {b} from './b.js'; export const a = 1 + b; export default 'the default'; export const url = import.meta.url"),
+    "lib/a.js": Module(
+        "module",
+        "import {b} from './b.js'; export const a = 1 + b; export default 'the default'; export const url = import.meta.url",
+    ),
     "lib/b.js": Module("module", "export let b = 41; export const bump = () => ++b"),
-    "lib/index.js": Module("module", "export * from './a.js'; export {default as named} from './a.js'; export * as all from './b.js'"),
+    "lib/index.js": Module(
+        "module", "export * from './a.js'; export {default as named} from './a.js'; export * as all from './b.js'"
+    ),
     "once.js": Module("module", "globalThis.loads = (globalThis.loads ?? 0) + 1; export default loads"),
     "even.js": Module("module", "import {odd} from './odd.js'; export const even = n => n === 0 || odd(n - 1)"),
     "odd.js": Module("module", "import {even} from './even.js'; export const odd = n => n !== 0 && even(n - 1)"),
     "early.js": Module("module", "import {late} from './late.js'; export const early = late"),
     "late.js": Module("module", "import {early} from './early.js'; export const late = early"),
-    "self.js": Module("module", "import * as me from './self.js'; export const x = 1; export const keys = () => Object.keys(me)"),
+    "self.js": Module(
+        "module", "import * as me from './self.js'; export const x = 1; export const keys = () => Object.keys(me)"
+    ),
     "data.json": Module("json", '{"k": [1, 2], "default": 3}'),
     "list.json": Module("json", "[1, 2]"),
     "broken.json": Module("json", '{"k": '),
@@ -29,6 +36,10 @@ MODULES = {
     "cycle-back.js": Module("module", "import {c} from './cycle-missing.js'; export const f = () => c"),
     "main.js": Module("module", "throw new Error('the file itself is the module of its name')"),
     "back.js": Module("module", "import {x} from './main.js'; export const later = () => x"),
+    "asks-a.js": Module("module", "import './asks-b.js'; export const a = await llm('a')"),
+    "asks-b.js": Module("module", "import './asks-a.js'; export const b = await llm('b')"),
+    "lazy.js": Module("module", "export const other = import('./lazy-back.js'); export default 1"),
+    "lazy-back.js": Module("module", "import one from './lazy.js'; export default one + 1"),
     "tools": Module("functions", names=("read", "add")),
     "plain.cjs": Module("commonjs", "exports.one = 1; exports.two = () => 2"),
     "function.cjs": Module("commonjs", "module.exports = function hi() { return 'hi' }; module.exports.extra = 1"),
@@ -88,7 +99,10 @@ def test_a_file_imports_what_the_host_offers(sandbox, source, expected):
         ("(await import('tools')).read('y')", "content of y"),
         ("(await import('./plain.cjs')).default.two()", 2),
         ("const ns = await import('./lib/b.js'); [Object.isSealed(ns), ns[Symbol.toStringTag]]", [True, "Module"]),
-        ("const ns = await import('./lib/b.js'); 'use strict'; try { (function () { 'use strict'; ns.b = 1 })() } catch (e) { e.name }", "TypeError"),
+        (
+            "const ns = await import('./lib/b.js'); 'use strict'; try { (function () { 'use strict'; ns.b = 1 })() } catch (e) { e.name }",
+            "TypeError",
+        ),
         ("await eval(\"import('./lib/b.js').then(ns => ns.b)\")", 41),
     ],
 )
@@ -116,6 +130,19 @@ def test_a_module_may_ask_while_it_loads(javascript, sandbox):
     with javascript.thaw(sandbox.freeze(), host=HOST) as thawed:
         assert value(thawed.resume({1: "much"})) == "told much"
         assert value(thawed.evaluate("(await import('./asks.js')).told")) == "much"
+
+
+def test_modules_in_a_cycle_may_both_ask(sandbox):
+    prompts, outcome = [], sandbox.evaluate("(await import('./asks-a.js')).a + (await import('./asks-b.js')).b")
+    while isinstance(outcome, Paused):
+        (query,) = outcome.queries
+        prompts.append(query.payload["prompt"])
+        outcome = sandbox.resume({query.id: query.payload["prompt"].upper()})
+    assert (prompts, value(outcome)) == (["b", "a"], "AB")
+
+
+def test_a_module_may_import_dynamically_what_imports_it(sandbox):
+    assert value(sandbox.evaluate("(await (await import('./lazy.js')).other).default")) == 2
 
 
 def test_the_loader_is_told_who_asks_and_how(javascript):
@@ -184,7 +211,10 @@ def test_wrong_imports_say_what_is_wrong(sandbox, source, name):
 
 
 def test_a_missing_module_can_be_caught_by_its_code(sandbox):
-    assert value(sandbox.evaluate("await import('gone').catch(e => [e.code, e instanceof Error])")) == ["MODULE_NOT_FOUND", True]
+    assert value(sandbox.evaluate("await import('gone').catch(e => [e.code, e instanceof Error])")) == [
+        "MODULE_NOT_FOUND",
+        True,
+    ]
 
 
 def test_without_a_loader_there_are_no_modules(javascript):
@@ -199,7 +229,10 @@ def test_a_loader_may_refuse_with_a_code_of_its_own(javascript):
             raise HostError("not for you", code="FORBIDDEN")
 
     with javascript.create(host=Host(modules=Refuses(MODULES))) as sandbox:
-        assert value(sandbox.evaluate("await import('once.js').catch(e => [e.code, e.message])")) == ["FORBIDDEN", "not for you"]
+        assert value(sandbox.evaluate("await import('once.js').catch(e => [e.code, e.message])")) == [
+            "FORBIDDEN",
+            "not for you",
+        ]
 
 
 def test_a_file_takes_part_in_the_cycles_of_its_modules(sandbox):

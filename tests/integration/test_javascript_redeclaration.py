@@ -21,7 +21,13 @@ def run(javascript):
         yield evaluate
 
 
-FORMS = ["let x = {}; x", "const x = {}; x", "class x {{ static v() {{ return {} }} }}; x.v()", "var x = {}; x", "function x() {{ return {} }}; x()"]
+FORMS = [
+    "let x = {}; x",
+    "const x = {}; x",
+    "class x {{ static v() {{ return {} }} }}; x.v()",
+    "var x = {}; x",
+    "function x() {{ return {} }}; x()",
+]
 
 
 @pytest.mark.parametrize("first", FORMS)
@@ -48,7 +54,10 @@ def test_every_kind_of_declaration_may_follow_every_other(run, first, second):
         (["var b = 1", "let b = 2", "var b; b"], 2),
         (["let {p, q} = {p: 1, q: 2}", "let {p, q} = {p: 3, q: 4}; p + q"], 7),
         (["let {p, q} = {p: 1, q: 2}", "const [p] = [9]; p + q"], 11),
-        (["class K { v() { return 1 } } const old = new K()", "class K { v() { return 2 } }", "[old.v(), new K().v()]"], [1, 2]),
+        (
+            ["class K { v() { return 1 } } const old = new K()", "class K { v() { return 2 } }", "[old.v(), new K().v()]"],
+            [1, 2],
+        ),
         (["class K {} const old = new K()", "class K {}", "old instanceof K"], False),
         (["class K {}", "class L extends K {}", "class K {}", "new L() instanceof K"], False),
         (["async function f() { return 1 }", "async function f() { return 2 }", "await f()"], 2),
@@ -65,7 +74,9 @@ def test_names_mean_what_was_declared_last(run, snippets, expected):
     assert run(*snippets) == expected
 
 
-@pytest.mark.parametrize("failing", ["let c = (() => { throw new Error('x') })()", "const c = null.x", "class c extends null.x {}"])
+@pytest.mark.parametrize(
+    "failing", ["let c = (() => { throw new Error('x') })()", "const c = null.x", "class c extends null.x {}"]
+)
 def test_a_declaration_that_failed_can_be_made_again(run, failing):
     run(failing)
     assert run("c") == "ReferenceError"

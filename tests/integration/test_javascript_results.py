@@ -61,7 +61,12 @@ def test_previews_are_capped_the_value_is_not(sandbox):
     assert (result.preview, len(result.value)) == ("x" * 2000 + "…", 5000)
     result = sandbox.evaluate("'€'.repeat(5000)").result
     assert result.preview == "€" * 666 + "…"
-    for source in ("Array(5000).fill('abcdefgh')", "({['k'.repeat(9000)]: 1})", "new Map([['k'.repeat(9000), 1]])", "2n ** 20000n"):
+    for source in (
+        "Array(5000).fill('abcdefgh')",
+        "({['k'.repeat(9000)]: 1})",
+        "new Map([['k'.repeat(9000), 1]])",
+        "2n ** 20000n",
+    ):
         assert len(sandbox.evaluate(source).result.preview) <= 2001
 
 

@@ -54,7 +54,11 @@ def test_microtasks_come_before_timers_and_between_them(sandbox):
 
 
 def test_timers_pass_their_arguments(sandbox):
-    assert value(sandbox.evaluate("await new Promise(done => setTimeout((...all) => done(all), 0, 1, 'two', {n: 3}))")) == [1, "two", {"n": 3}]
+    assert value(sandbox.evaluate("await new Promise(done => setTimeout((...all) => done(all), 0, 1, 'two', {n: 3}))")) == [
+        1,
+        "two",
+        {"n": 3},
+    ]
 
 
 @pytest.mark.parametrize("delay", ["undefined", "null", "NaN", "-5", "'0'", "{}", "-Infinity"])
@@ -69,7 +73,8 @@ def test_an_endless_delay_is_a_very_long_one(sandbox):
 
 def test_an_interval_repeats_until_it_is_cleared(sandbox):
     outcome = sandbox.evaluate(
-        "let n = 0; const every = setInterval(() => { if (++n === 3) clearInterval(every) }, 10); await hf.sleep(1000); n", now=NOW
+        "let n = 0; const every = setInterval(() => { if (++n === 3) clearInterval(every) }, 10); await hf.sleep(1000); n",
+        now=NOW,
     )
     for due in (10, 20, 30):
         assert outcome.wake_at == NOW + due
@@ -97,7 +102,17 @@ def test_clearing_what_is_no_timer_does_nothing(sandbox, argument):
     assert value(sandbox.evaluate(f"clearTimeout({argument}); clearInterval({argument}); 1")) == 1
 
 
-@pytest.mark.parametrize("source", ["setTimeout('code')", "setTimeout()", "setInterval(null, 5)", "queueMicrotask()", "queueMicrotask(5)", "setTimeout(() => {}, 1n)"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "setTimeout('code')",
+        "setTimeout()",
+        "setInterval(null, 5)",
+        "queueMicrotask()",
+        "queueMicrotask(5)",
+        "setTimeout(() => {}, 1n)",
+    ],
+)
 def test_a_timer_needs_a_function(sandbox, source):
     outcome = sandbox.evaluate(source)
     assert isinstance(outcome, Failed)
@@ -113,7 +128,10 @@ def test_a_snippet_does_not_wait_for_its_timers(sandbox):
 
 @pytest.mark.parametrize(
     ("source", "result"),
-    [("setTimeout(() => console.log('tick'), 100); 'v'", "v"), ("setTimeout(() => console.log('tick'), 100); export default 'v'", "v")],
+    [
+        ("setTimeout(() => console.log('tick'), 100); 'v'", "v"),
+        ("setTimeout(() => console.log('tick'), 100); export default 'v'", "v"),
+    ],
 )
 def test_a_file_waits_for_its_timers(javascript, sandbox, source, result):
     outcome = sandbox.run_file(source, "work.js", now=NOW)
@@ -164,7 +182,9 @@ def test_an_endless_chain_of_timers_pauses_a_wait_that_never_ends(sandbox):
 
 
 def test_time_stands_still_within_a_step(sandbox):
-    assert value(sandbox.evaluate("const t = Date.now(); for (let i = 0; i < 1e5; i++); [Date.now() - t, new Date() - t]", now=NOW)) == [0, 0]
+    assert value(
+        sandbox.evaluate("const t = Date.now(); for (let i = 0; i < 1e5; i++); [Date.now() - t, new Date() - t]", now=NOW)
+    ) == [0, 0]
 
 
 def test_performance_counts_from_the_first_step_of_the_session(javascript, sandbox):

@@ -11,7 +11,9 @@ from holdfast.domain import Limits
 from holdfast.sandbox import BigInt, Circular, Date, ErrorValue, Finished, Host, Map, Opaque, Set, Undefined
 
 LIMITS = Limits(wall_ms=20_000, cpu_ms=20_000, max_output_kb=2_000)
-ERROR = ErrorValue("RangeError", "too far", "RangeError: too far\n    at home", "E_FAR", ErrorValue("Error", "why", "Error: why"))
+ERROR = ErrorValue(
+    "RangeError", "too far", "RangeError: too far\n    at home", "E_FAR", ErrorValue("Error", "why", "Error: why")
+)
 
 
 @pytest.fixture
@@ -77,12 +79,18 @@ anything = st.recursive(
     | st.just(Undefined)
     | st.integers().map(BigInt)
     | st.integers(-(2**52), 2**52).map(Date)
-    | st.builds(ErrorValue, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5), st.none() | st.text(max_size=5), st.none()),
+    | st.builds(
+        ErrorValue, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5), st.none() | st.text(max_size=5), st.none()
+    ),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.lists(inner, max_size=3).map(lambda items: Set(({"member": 0}, *([item] for item in items))))
         | st.lists(st.tuples(inner, inner), max_size=3).map(lambda entries: Map(tuple(([key], item) for key, item in entries)))
-        | st.dictionaries(st.sampled_from(["$", "v", "a", "then", "toString", "__proto__", "length"]) | st.text("xyz", max_size=3), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["$", "v", "a", "then", "toString", "__proto__", "length"]) | st.text("xyz", max_size=3),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=15,
 )
@@ -110,9 +118,15 @@ def test_any_answer_comes_back_equal(sandbox, item):
         ({1, 2}, "x instanceof Set && x.has(1) && x.size === 2"),
         ({1: "a"}, "x instanceof Map && x.get(1) === 'a'"),
         ((1, 2), "Array.isArray(x) && x.length === 2"),
-        (ERROR, "x instanceof RangeError && x.message === 'too far' && x.code === 'E_FAR' && x.stack.endsWith('at home') && x.cause instanceof Error"),
+        (
+            ERROR,
+            "x instanceof RangeError && x.message === 'too far' && x.code === 'E_FAR' && x.stack.endsWith('at home') && x.cause instanceof Error",
+        ),
         (ErrorValue("Custom", "m"), "x instanceof Error && x.name === 'Custom' && String(x) === 'Custom: m'"),
-        ({"__proto__": {"y": 1}}, "Object.getPrototypeOf(x) === Object.prototype && Object.keys(x)[0] === '__proto__' && x.y === undefined"),
+        (
+            {"__proto__": {"y": 1}},
+            "Object.getPrototypeOf(x) === Object.prototype && Object.keys(x)[0] === '__proto__' && x.y === undefined",
+        ),
         ({"a": 1}, "Object.getPrototypeOf(x) === Object.prototype"),
         ({"then": 1}, "x.then === 1"),
     ],
@@ -141,8 +155,14 @@ CIRCLES = "const o = {list: [{}], a: {}}; o.a.up = o; o.a.self = o.a; o.list[0].
         ("new Uint8Array([1, 2, 3, 4]).subarray(1, 3)", b"\x02\x03"),
         ("new DataView(new Uint8Array([1, 2]).buffer, 1)", b"\x02"),
         ("new Uint16Array([1, 2]).buffer", b"\x01\x00\x02\x00"),
-        ("[() => 1, Symbol('s'), /a/g]", [Opaque("function", "[Function (anonymous)]"), Opaque("symbol", "Symbol(s)"), Opaque("RegExp", "/a/g")]),
-        ("[Promise.resolve(), new WeakMap()]", [Opaque("Promise", "Promise { undefined }"), Opaque("WeakMap", "WeakMap { <items unknown> }")]),
+        (
+            "[() => 1, Symbol('s'), /a/g]",
+            [Opaque("function", "[Function (anonymous)]"), Opaque("symbol", "Symbol(s)"), Opaque("RegExp", "/a/g")],
+        ),
+        (
+            "[Promise.resolve(), new WeakMap()]",
+            [Opaque("Promise", "Promise { undefined }"), Opaque("WeakMap", "WeakMap { <items unknown> }")],
+        ),
         ("({get a() { throw new Error('no') }, b: 1})", {"a": Opaque("error", "[getter threw: no]"), "b": 1}),
         ("new URL('http://a.b/')", "http://a.b/"),
         ("({[Symbol('hidden')]: 1, shown: 2})", {"shown": 2}),
@@ -162,6 +182,14 @@ def test_errors_cross_with_their_stack_code_and_cause(sandbox):
 def test_a_lone_surrogate_crosses(sandbox):
     assert value(sandbox.evaluate("'\\ud800'")) == "\ud800"
     assert value(sandbox.call("same", "\ud800")) == "\ud800"
+
+
+@pytest.mark.parametrize("number", [2.0**53, 2.0**60, -1e17, 1e20, 1e21, 1.5e300, 36130283630253170.0])
+def test_a_large_number_stays_a_number_on_its_way_back(sandbox, number):
+    seen = value(sandbox.evaluate(f"{number!r}"))
+    assert seen == number
+    sandbox.evaluate("const kind = x => [typeof x, x]")
+    assert value(sandbox.call("kind", seen)) == ["number", number]
 
 
 def test_values_nested_too_deeply_are_cut_on_the_way_out(sandbox):

@@ -54,7 +54,9 @@ def test_only_promises_have_a_property_that_the_language_does_not_know(run):
 
 def test_globals_can_be_replaced_as_on_the_web(run):
     for name in sorted(WEB | OURS):
-        assert run(f"const d = Object.getOwnPropertyDescriptor(globalThis, '{name}'); [d.writable, d.enumerable, d.configurable]") == [True, False, True]
+        assert run(
+            f"const d = Object.getOwnPropertyDescriptor(globalThis, '{name}'); [d.writable, d.enumerable, d.configurable]"
+        ) == [True, False, True]
 
 
 @pytest.mark.parametrize(

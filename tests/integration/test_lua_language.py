@@ -51,7 +51,14 @@ BYTECODE = r"('\27Lua' .. ('\84\0\25\147\r\n\26\n'):rep(4))"
 
 
 @pytest.mark.parametrize("mode", ["nil", "'b'", "'bt'", "'tb'", "'t'"])
-@pytest.mark.parametrize("chunk", [BYTECODE, r"'\27'", f"(function() local once = {BYTECODE} return function() local s = once once = nil return s end end)()"])
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        BYTECODE,
+        r"'\27'",
+        f"(function() local once = {BYTECODE} return function() local s = once once = nil return s end end)()",
+    ],
+)
 def test_bytecode_is_never_loaded(lua, chunk, mode):
     assert value(run(lua, f"{{load({chunk}, 'name', {mode})}}")).entries[0][1].startswith("attempt to load a binary chunk")
 
@@ -105,7 +112,9 @@ def test_locals_end_with_their_snippet_and_globals_stay(lua):
 
 
 def test_print_makes_one_event_of_all_its_arguments(lua):
-    outcome = run(lua, "print(1, nil, 'a\\tb', 2.0, setmetatable({}, {__tostring = function() return 'T' end})) print() print('\\0x')")
+    outcome = run(
+        lua, "print(1, nil, 'a\\tb', 2.0, setmetatable({}, {__tostring = function() return 'T' end})) print() print('\\0x')"
+    )
     assert printed(outcome) == ["1\tnil\ta\tb\t2.0\tT", "", "\0x"]
 
 
@@ -136,7 +145,10 @@ def test_an_error_in_a_finalizer_is_a_warning(lua):
         ("os.date('!*t', 0).year", 1970),
         ("os.date('!%c', 0)", "Thu Jan  1 00:00:00 1970"),
         ("os.time{year = 2024, month = 14, day = -3, hour = 12}", 1738065600),
-        ("(function() local t = {year = 2024, month = 14, day = -3} os.time(t) return t.month .. '/' .. t.day .. '/' .. t.yday end)()", "1/28/28"),
+        (
+            "(function() local t = {year = 2024, month = 14, day = -3} os.time(t) return t.month .. '/' .. t.day .. '/' .. t.yday end)()",
+            "1/28/28",
+        ),
         ("type(os.clock())", "number"),
     ],
 )
@@ -147,8 +159,22 @@ def test_time(lua, source, expected):
 @pytest.mark.parametrize(
     "source",
     [
-        *("os.date('%Q')", "os.date('%')", "os.date('%E')", "os.date('%Ed')", "os.date('%O')", "os.date('*t', 1e100)", "os.date('%Y', 2^62)"),
-        *("os.date('%Y', 0/0)", "os.time{year = 1}", "os.time{year = 'x', month = 1, day = 1}", "os.time{year = 2^40, month = 1, day = 1}", "os.time(5)"),
+        *(
+            "os.date('%Q')",
+            "os.date('%')",
+            "os.date('%E')",
+            "os.date('%Ed')",
+            "os.date('%O')",
+            "os.date('*t', 1e100)",
+            "os.date('%Y', 2^62)",
+        ),
+        *(
+            "os.date('%Y', 0/0)",
+            "os.time{year = 1}",
+            "os.time{year = 'x', month = 1, day = 1}",
+            "os.time{year = 2^40, month = 1, day = 1}",
+            "os.time(5)",
+        ),
     ],
 )
 def test_wrong_times_and_formats_are_errors(lua, source):
@@ -165,7 +191,9 @@ def test_random_numbers_come_from_the_seed_of_the_host(lua):
         assert draw(source, 1) != draw(source, 2)
     fixed = "(function() math.randomseed(42) return math.random(1 << 40) end)()"
     assert draw(fixed, 1) == draw(fixed, 2)
-    twice = "(function() math.randomseed() local a = math.random(1 << 40) math.randomseed() return a ~= math.random(1 << 40) end)()"
+    twice = (
+        "(function() math.randomseed() local a = math.random(1 << 40) math.randomseed() return a ~= math.random(1 << 40) end)()"
+    )
     assert draw(twice, 1) is True
 
 

@@ -78,12 +78,20 @@ CUTS = {
         Cut(NO_FILES, "io.output(io.stdout)\nlocal t", "local t"),
     ],
     "verybig": [
-        Cut(NO_FILES, "local file = os.tmpname()", "for s in", "local text = {} io.write = function(...) text[#text + 1] = table.concat{...} end\n"),
+        Cut(
+            NO_FILES,
+            "local file = os.tmpname()",
+            "for s in",
+            "local text = {} io.write = function(...) text[#text + 1] = table.concat{...} end\n",
+        ),
         Cut(NO_FILES, "io.close()", "print'OK'", "local result = assert(load(table.concat(text)))()\n"),
     ],
 }
 SHIPPED_CUTS = {
-    "closure": [Cut(NO_DEBUG, "assert(debug.upvalueid(foo1, 1))", "assert(foo1() =="), Cut(NO_DEBUG, "debug.upvaluejoin(foo1, 2, foo2, 2)", "print'OK'")],
+    "closure": [
+        Cut(NO_DEBUG, "assert(debug.upvalueid(foo1, 1))", "assert(foo1() =="),
+        Cut(NO_DEBUG, "debug.upvaluejoin(foo1, 2, foo2, 2)", "print'OK'"),
+    ],
     "constructs": [Cut(NO_DEBUG, "assert(debug.getinfo(1, \"n\").name == 'F')")],
     "events": [Cut(NO_DEBUG, "debug.setmetatable(10, mt)", "-- loops in delegation")],
     "goto": [Cut(NO_DEBUG, "-- all functions share same 'a'", "-- testing if x goto")],
@@ -141,7 +149,7 @@ def source(testes, name, cuts):
 
 def run(template, testes, name, cuts):
     host = Host({"source": lambda name: source(testes, name, cuts)}, Loader(testes))
-    limits = Limits(wall_ms=60_000, cpu_ms=60_000, mem_mb=2048, stack_kb=768, max_events=0, max_output_kb=0)
+    limits = Limits(wall_ms=60_000, cpu_ms=60_000, mem_mb=2048, stack_kb=1536, max_events=0, max_output_kb=0)
     with template.create(host=host, limits=limits, seed=1) as sandbox:
         assert isinstance(sandbox.evaluate(PREAMBLE), Finished)
         outcome = sandbox.run_file(MAIN, "main", name)

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.sandbox import Failed, Failure, Finished, Paused
-from tests.integration.lua_runs import NOW, answered, failure, printed, run, value
+from tests.integration.lua_runs import NOW, answered, failure, run, value
 
 PLACES = {
     "pcall": "return select(2, pcall(alc.llm, 'x'))",
@@ -53,8 +53,24 @@ PLACES = {
     "and, or": "return false or (true and alc.llm('x'))",
     "select": "return (select(-1, 1, 2, alc.llm('x')))",
 }
-ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "^", "idiv": "//", "band": "&", "bor": "|", "bxor": "~", "shl": "<<", "shr": ">>"}
-PLACES |= {f"__{name}": f"return setmetatable({{}}, {{__{name} = function() return alc.llm('x') end}}) {sign} 1" for name, sign in ARITHMETIC.items()}
+ARITHMETIC = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "mod": "%",
+    "pow": "^",
+    "idiv": "//",
+    "band": "&",
+    "bor": "|",
+    "bxor": "~",
+    "shl": "<<",
+    "shr": ">>",
+}
+PLACES |= {
+    f"__{name}": f"return setmetatable({{}}, {{__{name} = function() return alc.llm('x') end}}) {sign} 1"
+    for name, sign in ARITHMETIC.items()
+}
 
 
 @pytest.mark.parametrize("thawed", [False, True], ids=["undisturbed", "thawed"])
@@ -165,7 +181,9 @@ def test_a_failed_answer_of_a_batch_raises_when_all_are_there(lua):
 
 @pytest.mark.parametrize("size", [0, 1, 32, 33, 1000])
 def test_batches_of_any_size(lua, size):
-    outcome, _, _ = answered(lua, f"local t = {{}} for i = 1, {size} do t[i] = 'p' .. i end return alc.llm_batch(t)", lambda query: query.id)
+    outcome, _, _ = answered(
+        lua, f"local t = {{}} for i = 1, {size} do t[i] = 'p' .. i end return alc.llm_batch(t)", lambda query: query.id
+    )
     assert value(outcome) == list(range(1, size + 1))
 
 
@@ -189,8 +207,24 @@ def test_payloads(lua, source):
     assert (query.kind, query.payload) == PAYLOADS[source]
 
 
-WRONG = ["alc.llm()", "alc.llm(nil)", "alc.llm('x', 5)", "alc.query()", "alc.query_batch{1}", "alc.query_batch{{}}", "alc.query_batch{{kind = 1}}"]
-WRONG += ["alc.llm_batch{'a', true}", "alc.llm_batch(1)", "alc.tool()", "alc.sleep('x')", "alc.sleep(0/0)", "alc.sleep(math.huge)", "alc.call()"]
+WRONG = [
+    "alc.llm()",
+    "alc.llm(nil)",
+    "alc.llm('x', 5)",
+    "alc.query()",
+    "alc.query_batch{1}",
+    "alc.query_batch{{}}",
+    "alc.query_batch{{kind = 1}}",
+]
+WRONG += [
+    "alc.llm_batch{'a', true}",
+    "alc.llm_batch(1)",
+    "alc.tool()",
+    "alc.sleep('x')",
+    "alc.sleep(0/0)",
+    "alc.sleep(math.huge)",
+    "alc.call()",
+]
 
 
 @pytest.mark.parametrize("source", WRONG)

@@ -54,19 +54,38 @@ def test_a_query_is_refused_in(lua, place):
         assert value(sandbox.resume({1: "x"})) == 1
 
 
-KINDS = ["alc.llm('x')", "alc.query('k')", "alc.ask('q')", "alc.approve('q')", "alc.tool('t')", "alc.sleep(5)", "alc.llm_batch{'a'}", "alc.query_batch{{kind = 'k'}}"]
+KINDS = [
+    "alc.llm('x')",
+    "alc.query('k')",
+    "alc.ask('q')",
+    "alc.approve('q')",
+    "alc.tool('t')",
+    "alc.sleep(5)",
+    "alc.llm_batch{'a'}",
+    "alc.query_batch{{kind = 'k'}}",
+]
 
 
 @pytest.mark.parametrize("query", KINDS)
 def test_every_kind_of_waiting_is_refused_at_the_call(lua, query):
-    error = failure(run(lua, f"local t = setmetatable({{}}, {{__tostring = function()\n return {query} end}})\nreturn tostring(t) .. ''"))
+    error = failure(
+        run(lua, f"local t = setmetatable({{}}, {{__tostring = function()\n return {query} end}})\nreturn tostring(t) .. ''")
+    )
     assert error.code == "QUERY_NOT_ALLOWED_HERE"
     assert "a query cannot wait here" in error.message
     assert error.stack.splitlines()[2].startswith("\t<repl>:2: in ")
 
 
 def test_what_does_not_wait_is_allowed_there(lua):
-    assert value(run(lua, "local t = setmetatable({}, {__tostring = function() alc.sleep(0) return #alc.llm_batch{} .. '' end}) return tostring(t) .. '!'")) == "0!"
+    assert (
+        value(
+            run(
+                lua,
+                "local t = setmetatable({}, {__tostring = function() alc.sleep(0) return #alc.llm_batch{} .. '' end}) return tostring(t) .. '!'",
+            )
+        )
+        == "0!"
+    )
 
 
 def test_the_refusal_can_be_caught_and_the_query_asked_elsewhere(lua):
@@ -96,10 +115,14 @@ def test_finalizers_cannot_ask(lua, source):
 
 def test_a_finalizer_that_asks_between_steps_or_while_the_script_waits_is_refused(lua):
     with lua.create() as sandbox:
-        sandbox.evaluate("codes = {} function drop() setmetatable({}, {__gc = function() local ok, e = pcall(alc.llm, 'x') codes[#codes + 1] = e.code end}) end")
+        sandbox.evaluate(
+            "codes = {} function drop() setmetatable({}, {__gc = function() local ok, e = pcall(alc.llm, 'x') codes[#codes + 1] = e.code end}) end"
+        )
         for _ in range(30):
             sandbox.evaluate("for i = 1, 100 do drop() end junk = {} for i = 1, 3000 do junk[i] = {i} end")
-        outcome = sandbox.evaluate("for i = 1, 100 do drop() end collectgarbage() for i = 1, 100 do drop() end return alc.llm('real')")
+        outcome = sandbox.evaluate(
+            "for i = 1, 100 do drop() end collectgarbage() for i = 1, 100 do drop() end return alc.llm('real')"
+        )
         assert [query.payload for query in outcome.queries] == [{"prompt": "real"}]
         assert value(sandbox.resume({1: "A"})) == "A"
         assert set(value(sandbox.evaluate("codes"))) == {"QUERY_NOT_ALLOWED_HERE"}
@@ -111,7 +134,9 @@ def test_a_finalizer_cannot_yield_either(lua):
 
 
 def test_yields_below_c_are_the_errors_that_lua_has(lua):
-    source = "coroutine.wrap(function() return select(2, pcall(tostring, setmetatable({}, {__tostring = coroutine.yield}))) end)()"
+    source = (
+        "coroutine.wrap(function() return select(2, pcall(tostring, setmetatable({}, {__tostring = coroutine.yield}))) end)()"
+    )
     assert value(run(lua, source)) == "attempt to yield across a C-call boundary"
 
 

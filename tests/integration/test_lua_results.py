@@ -38,7 +38,9 @@ def test_type_and_preview(lua, source):
     assert (result.type, result.preview) == RESULTS[source]
 
 
-@pytest.mark.parametrize(("source", "kind"), [("print", "function"), ("function() end", "function"), ("coroutine.create(print)", "thread")])
+@pytest.mark.parametrize(
+    ("source", "kind"), [("print", "function"), ("function() end", "function"), ("coroutine.create(print)", "thread")]
+)
 def test_what_cannot_leave_has_a_type_and_a_preview(lua, source, kind):
     result = run(lua, f"({source})").result
     assert result.as_dict() == {"type": kind, "preview": result.preview}
@@ -63,7 +65,16 @@ def test_previews_are_capped(lua, source):
     assert LONGEST - 10 <= len(preview.encode()) <= LONGEST
 
 
-FAILING = ["error('no')", "return {}", "return nil", "error()", "return alc.llm('x')", "coroutine.yield()", "alc.call('nothing')", "setmetatable({}, {__gc = error}) error({})"]
+FAILING = [
+    "error('no')",
+    "return {}",
+    "return nil",
+    "error()",
+    "return alc.llm('x')",
+    "coroutine.yield()",
+    "alc.call('nothing')",
+    "setmetatable({}, {__gc = error}) error({})",
+]
 
 
 @pytest.mark.parametrize("body", FAILING)
@@ -76,7 +87,12 @@ def test_a_tostring_that_fails_does_not_break_the_result(lua, body):
 
 @pytest.mark.parametrize(
     ("body", "limit"),
-    [("while true do end", Limit.WALL), ("return tostring(self)", Limit.STACK), ("return ('x'):rep(1e9)", Limit.MEMORY), ("while true do print('x') end", Limit.EVENTS)],
+    [
+        ("while true do end", Limit.WALL),
+        ("return tostring(self)", Limit.STACK),
+        ("return ('x'):rep(1e9)", Limit.MEMORY),
+        ("while true do print('x') end", Limit.EVENTS),
+    ],
 )
 def test_a_tostring_without_end_is_a_breach(lua, body, limit):
     source = f"setmetatable({{}}, {{__tostring = function(self) {body} end}})"
@@ -127,7 +143,11 @@ def test_errors(lua, source):
 
 
 def test_the_value_that_was_raised_is_kept(lua):
-    assert failure(run(lua, "error({code = 'E', message = 'm', more = {1}})")).value == {"code": "E", "message": "m", "more": [1]}
+    assert failure(run(lua, "error({code = 'E', message = 'm', more = {1}})")).value == {
+        "code": "E",
+        "message": "m",
+        "more": [1],
+    }
     assert failure(run(lua, "error(42)")).value == 42
     assert isinstance(failure(run(lua, "error(print)")).value, Opaque)
     assert failure(run(lua, "error('text')")).value is not None  # absent, which is not nil

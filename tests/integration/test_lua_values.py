@@ -16,9 +16,16 @@ from tests.integration.lua_runs import breach, run, value
 def same(actual, expected):
     """Equal, with types, signs of zero and NaN told apart."""
     if isinstance(expected, float):
-        return isinstance(actual, float) and (math.isnan(actual) and math.isnan(expected) or (actual == expected and math.copysign(1, actual) == math.copysign(1, expected)))
+        return isinstance(actual, float) and (
+            (math.isnan(actual) and math.isnan(expected))
+            or (actual == expected and math.copysign(1, actual) == math.copysign(1, expected))
+        )
     if isinstance(expected, dict):
-        return isinstance(actual, dict) and actual.keys() == expected.keys() and all(same(actual[key], item) for key, item in expected.items())
+        return (
+            isinstance(actual, dict)
+            and actual.keys() == expected.keys()
+            and all(same(actual[key], item) for key, item in expected.items())
+        )
     if isinstance(expected, list | tuple):
         return type(actual) is type(expected) and len(actual) == len(expected) and all(map(same, actual, expected))
     return type(actual) is type(expected) and actual == expected
@@ -61,7 +68,9 @@ OUT = {
     "alc.null": None,
     "(function() local s = {1} return {s, s} end)()": [[1], [1]],
     "(function() local t = {a = {b = {}}} t.a.b[1] = t.a return t end)()": {"a": {"b": [Circular("$.a")]}},
-    "(function() local t = {{['x y'] = {}}} t[1]['x y'].z = t[1]['x y'] return t end)()": [{"x y": {"z": Circular('$[0]["x y"]')}}],
+    "(function() local t = {{['x y'] = {}}} t[1]['x y'].z = t[1]['x y'] return t end)()": [
+        {"x y": {"z": Circular('$[0]["x y"]')}}
+    ],
     "(function() local t = {} t[t] = 1 return t end)()": Map(((Circular("$"), 1),)),
     "setmetatable({1}, {__index = error, __len = error, __pairs = error})": [1],
     "{['\\xfe'] = 1, ['\\xff'] = 2, a = 3}": Map((("a", 3), (b"\xfe", 1), (b"\xff", 2))),
@@ -89,7 +98,7 @@ IN = [
     (-math.inf, "v == -math.huge"),
     (-0.0, "1 / v == -math.huge"),
     (1e300, "v == 1e300"),
-    ("h\u00e9\u20ac\U0001f600\n\"\\/\b\f\r\t\0", "v == 'h\\u{e9}\\u{20ac}\\u{1f600}\\n\\\"\\\\/\\b\\f\\r\\t\\0'"),
+    ('h\u00e9\u20ac\U0001f600\n"\\/\b\f\r\t\0', "v == 'h\\u{e9}\\u{20ac}\\u{1f600}\\n\\\"\\\\/\\b\\f\\r\\t\\0'"),
     ("\ud800x", "v == '\\xed\\xa0\\x80x'"),
     (b"\xff\0", "v == '\\255\\0'"),
     ([], "type(v) == 'table' and next(v) == nil"),
@@ -105,7 +114,10 @@ IN = [
     (Date(12.5), "v == 12.5"),
     (Date(None), "v ~= v"),
     (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "v == 1000"),
-    (ErrorValue("TypeError", "m", "s", "C"), "v.name == 'TypeError' and tostring(v) == 'm' and v.stack == 's' and v.code == 'C' and 'E: ' .. v == 'E: m'"),
+    (
+        ErrorValue("TypeError", "m", "s", "C"),
+        "v.name == 'TypeError' and tostring(v) == 'm' and v.stack == 's' and v.code == 'C' and 'E: ' .. v == 'E: m'",
+    ),
 ]
 
 
@@ -131,7 +143,9 @@ def ways(lua):
         yield {
             "answer": answer,
             "call": call,
-            "file": lambda v, body: sandbox.run_file(f"local v = ... assert(rawequal(v, __ARGS__) or v ~= v) {body}", "m.lua", v),
+            "file": lambda v, body: sandbox.run_file(
+                f"local v = ... assert(rawequal(v, __ARGS__) or v ~= v) {body}", "m.lua", v
+            ),
             "host function": given,
             "there and back": lambda v, body: call(v, f"v = alc.call('same', v) {body}"),
         }
@@ -143,7 +157,14 @@ def test_values_enter(ways, way):
         assert value(ways[way](given_value, f"return {check}")) is True, (given_value, check)
 
 
-leaves = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(st.characters(exclude_categories=["Cs"])) | st.binary().filter(lambda b: not _is_text(b))
+leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats()
+    | st.text(st.characters(exclude_categories=["Cs"]))
+    | st.binary().filter(lambda b: not _is_text(b))
+)
 names = st.text(st.characters(exclude_categories=["Cs"]))
 
 
@@ -155,7 +176,9 @@ def _is_text(data):
     return True
 
 
-nested = st.recursive(leaves, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(names, inner, max_size=5), max_leaves=25)
+nested = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(names, inner, max_size=5), max_leaves=25
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -165,7 +188,12 @@ def test_anything_comes_back_as_it_was_sent(ways, sent):
         assert same(value(ways[way](sent, "return v")), sent)
 
 
-keys = st.integers(-(2**63), 2**63 - 1) | st.booleans() | names | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: x != int(x))
+keys = (
+    st.integers(-(2**63), 2**63 - 1)
+    | st.booleans()
+    | names
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: x != int(x))
+)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -177,7 +205,9 @@ def test_maps_come_back_with_their_keys(ways, sent):
 
 def test_arguments_of_a_call_may_be_nil_in_any_place(lua):
     with lua.create() as sandbox:
-        sandbox.evaluate("function count(...) return {select('#', ...), (select(2, ...))} end api = {v1 = {count = count}} object = setmetatable({}, {__call = function(self, x) return x * 2 end})")
+        sandbox.evaluate(
+            "function count(...) return {select('#', ...), (select(2, ...))} end api = {v1 = {count = count}} object = setmetatable({}, {__call = function(self, x) return x * 2 end})"
+        )
         assert value(sandbox.call("count", None, 7, None)) == [3, 7]
         assert value(sandbox.call("api.v1.count")) == [0]
         assert value(sandbox.call("object", 4)) == 8
@@ -187,7 +217,9 @@ def test_arguments_of_a_call_may_be_nil_in_any_place(lua):
 
 def test_a_file_gets_its_arguments_as_dots_and_as_a_global(lua):
     with lua.create() as sandbox:
-        outcome = sandbox.run_file("#!/usr/bin/lua\nlocal a = ...\nreturn {a, a == __ARGS__, select('#', ...)}", "m.lua", {"n": [1]})
+        outcome = sandbox.run_file(
+            "#!/usr/bin/lua\nlocal a = ...\nreturn {a, a == __ARGS__, select('#', ...)}", "m.lua", {"n": [1]}
+        )
         assert value(outcome) == [{"n": [1]}, True, 1]
         assert value(sandbox.run_file("return __ARGS__ == nil", "m.lua")) is True
 
