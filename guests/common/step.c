@@ -176,7 +176,6 @@ HF_EXPORT(hf_step) uint64_t hf_export_step(uint32_t length) {
         control.output = small_output;
         control.output_capacity = OUTPUT_SIZE;
     }
-    control.output_length = 0;
     perform(length);
     memset(control.input, 0, length);
     if (control.input != small_input) {
@@ -186,7 +185,9 @@ HF_EXPORT(hf_step) uint64_t hf_export_step(uint32_t length) {
     }
     hf_language_settle();
     scrub_stack();
-    return (uint64_t)(uintptr_t)control.output << 32 | control.output_length;
+    uint32_t size = control.output_length;
+    control.output_length = 0; /* the host has it now: a trap before the next record must not show these again */
+    return (uint64_t)(uintptr_t)control.output << 32 | size;
 }
 
 /* ---- the host ---------------------------------------------------------------------------------------------------------------------- */

@@ -11,9 +11,10 @@
 /* ---- queries ----------------------------------------------------------------------------------------------------------------------- */
 
 static int query(lua_State *L) {
-    const char *kind = luaL_checkstring(L, 1);
+    size_t length;
+    const char *kind = luaL_checklstring(L, 1, &length);
     lua_settop(L, 2);
-    return hf_lua_query(L, kind);
+    return hf_lua_query(L, kind, length);
 }
 
 /* What the first argument of each shorthand is called in the payload: if it is a text, and if it is a list. */
@@ -51,7 +52,7 @@ static int query_about(lua_State *L, const struct shorthand *s) {
     if (!lua_isnoneornil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
     push_payload(L, s, 1, 2);
-    return hf_lua_query(L, s->kind);
+    return hf_lua_query(L, s->kind, strlen(s->kind));
 }
 
 static int llm(lua_State *L) { return query_about(L, &shorthands[0]); }
@@ -70,7 +71,7 @@ static int tool(lua_State *L) {
     lua_setfield(L, -2, "name");
     lua_pushvalue(L, 2);
     lua_setfield(L, -2, "args");
-    return hf_lua_query(L, "tool");
+    return hf_lua_query(L, "tool", 4);
 }
 
 static int sleep_for(lua_State *L) {

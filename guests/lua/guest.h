@@ -50,7 +50,7 @@ void hf_lua_put_pending(hf_buffer *record);
 /* Takes the answers of a request: 0 if it was refused, 1 if something is still open, 2 if the script can go on. */
 int hf_lua_answer(const hf_part *parts, uint32_t count);
 
-int hf_lua_query(lua_State *L, const char *kind);  /* the payload is at the top; returns its answer */
+int hf_lua_query(lua_State *L, const char *kind, size_t length); /* the payload is at the top; returns its answer */
 int hf_lua_query_batch(lua_State *L, uint32_t count); /* at the top: a table of kind, payload, kind, payload, ... */
 int hf_lua_sleep(lua_State *L, double milliseconds);
 

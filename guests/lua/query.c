@@ -72,10 +72,10 @@ static int query_answered(lua_State *L, int status, lua_KContext unused) {
     return failed ? lua_error(L) : 1;
 }
 
-int hf_lua_query(lua_State *L, const char *kind) {
+int hf_lua_query(lua_State *L, const char *kind, size_t length) {
     check(L);
     begin(1, 0);
-    emit(L, kind, strlen(kind));
+    emit(L, kind, length);
     hf_lua_wait(L, query_answered);
 }
 

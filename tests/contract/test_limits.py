@@ -201,3 +201,32 @@ def test_sandboxes_inside_host_functions_have_stacks_of_their_own(any_engine, la
     }[language]
     with template.create(limits=LIMITS, host=Host({"inner": inner})) as sandbox:
         assert sandbox.evaluate(deep).result.value == "stack_kb"
+
+
+@pytest.mark.parametrize("name", ["source", "answer", "argument"])
+def test_a_request_that_does_not_fit_into_memory_is_a_breach(any_engine, language, name):
+    huge = "z" * 70_000_000
+    with any_engine.guest(language).template().create(limits=LIMITS) as sandbox:
+        sandbox.evaluate(PROGRAMS["print"][language])
+        if name == "source":
+            outcome = sandbox.evaluate(f"return '{huge}'")
+        elif name == "argument":
+            outcome = sandbox.call("print", huge)
+        else:
+            sandbox.evaluate(PROGRAMS["ask once"][language])
+            outcome = sandbox.resume({1: huge})
+        assert isinstance(outcome, Breached)
+        assert outcome.breach.limit is Limit.MEMORY
+        assert outcome.events == ()
+        assert sandbox.closed
+
+
+def test_the_tightest_limit_is_a_limit(any_engine, language):
+    template = any_engine.guest(language).template()
+    for _ in range(100):
+        with template.create(limits=LIMITS.but(wall_ms=1)) as sandbox:
+            for _ in range(5):
+                outcome = sandbox.evaluate(PROGRAMS["print much"][language])
+                assert isinstance(outcome, Finished | Breached)
+                if sandbox.closed:
+                    break

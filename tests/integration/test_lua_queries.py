@@ -241,3 +241,8 @@ def test_sleeping_anywhere(lua):
         assert sandbox.evaluate(source, now=NOW).wake_at == NOW + 0.5
         assert isinstance(sandbox.resume(now=NOW + 1), Finished)
         assert isinstance(sandbox.evaluate("alc.sleep(0) alc.sleep(-1)"), Finished)
+
+
+def test_a_kind_may_hold_any_character(lua):
+    with lua.create() as sandbox:
+        assert sandbox.evaluate("alc.query('a\\0b', {})").queries[0].kind == "a\0b"

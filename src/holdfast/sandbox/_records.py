@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from holdfast.sandbox._errors import GuestFault, refusal
-from holdfast.sandbox.steps import ABSENT, Event, Failed, Finished, Outcome, Paused, Query, Result, ScriptError
+from holdfast.sandbox.steps import Event, Failed, Finished, Outcome, Paused, Query, Result, ScriptError
 from holdfast.sandbox.values import Undefined, revive
 
 _decode: Final = json.JSONDecoder().raw_decode  # what json.loads comes down to, at half its cost for short texts
@@ -62,8 +62,9 @@ def _is_plain(value: Any) -> bool:
 
 
 def _error(fields: dict[str, Any]) -> ScriptError:
+    code = fields.get("code")
     return ScriptError(
-        fields["name"], fields["message"], fields.get("stack", ""), fields.get("code"), fields.get("value", ABSENT)
+        fields["name"], fields["message"], fields.get("stack", ""), None if code is None else str(code), fields.get("value")
     )
 
 

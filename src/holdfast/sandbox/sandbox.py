@@ -179,8 +179,9 @@ class Sandbox:
     def _dead(self, instance: Instance, trapped: Trapped) -> Outcome:
         """What became of a step that was stopped. The instance is read once more, then freed."""
         control = self.guest.control(instance)
-        events = _records.events(ctypes.string_at(instance.base + control.output, control.output_length))
+        raw = ctypes.string_at(instance.base + control.output, control.output_length)
         self._close()
+        events = _records.events(raw)
         if self._raised is not None:
             raise self._raised
         if self._cancelled:
