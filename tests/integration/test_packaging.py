@@ -62,7 +62,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built as a package index would: from the unpacked source distribution, with nothing but its build requirements."""
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sdist) as contents:
-        contents.extractall(folder, filter="data")
+        contents.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     (unpacked,) = folder.iterdir()
     run(sys.executable, "-m", "build", "--wheel", "--outdir", folder / "dist", folder=unpacked)
     (path,) = (folder / "dist").iterdir()
