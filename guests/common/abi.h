@@ -51,6 +51,7 @@ enum hf_op {
     HF_RESUME = 3,   /* parts: one an answer: u32 query id, 'v' or 'e', JSON; none: only the clock moved */
     HF_CALL = 4,     /* parts: name of a global function, JSON array of arguments */
     HF_SEAL = 5,     /* no parts: a template is finished; counters start again */
+    HF_CONFIGURE = 6, /* no parts: take the seed and the time zone, and do nothing */
 };
 
 enum { HF_HAS_SEED = 1, HF_HAS_ZONE = 2 };

@@ -43,8 +43,8 @@ static void end(hf_buffer *record, JSValue result) {
     execution.running = false;
     execution.promise = JS_UNDEFINED;
     execution.module = NULL;
+    guest_rejections_report(own); /* may run getters of the script, which may ask: so before queries are cancelled */
     guest_queries_cancel();
-    guest_rejections_report(own);
     hf_outcome(record);
     JS_FreeValues(guest.ctx, own, result);
 }
@@ -75,8 +75,8 @@ static void end_with_value(JSValue value) {
 
 static void wait_on(void) {
     hf_buffer record = {0};
-    double wake = guest_timers_wake();
     guest_rejections_report(execution.promise);
+    double wake = guest_timers_wake();
     hf_execution_waits();
     hf_put_text(&record, "[\"pending\",");
     if (isnan(wake))

@@ -266,6 +266,7 @@ void hf_language_step(enum hf_op op, const hf_part *parts, uint32_t count) {
             case HF_RESUME: resume(parts, count); break;
             case HF_CALL: call(parts); break;
             case HF_SEAL: seal(); break;
+            case HF_CONFIGURE: break; /* never comes here */
         }
     lua_settop(hf_main, 0);
 }

@@ -11,6 +11,7 @@ Begin with `Engine`. Nothing here knows of sessions, stores or the network; it i
 """
 
 from holdfast.sandbox._errors import (
+    EngineClosed,
     ExecutionPending,
     GuestFault,
     GuestUnavailable,
@@ -64,6 +65,7 @@ __all__ = [
     "Circular",
     "Date",
     "Engine",
+    "EngineClosed",
     "ErrorValue",
     "Evaluate",
     "Event",

@@ -73,5 +73,8 @@ class HostSide(Protocol):
     def host_take(self, reply: int, length: int) -> None:
         """Writes a reply that did not fit."""
 
+    def failed(self, error: BaseException) -> None:
+        """Keeps what was raised while the guest was waiting; the guest is stopped next."""
+
     def look(self) -> int:
         """Ticks until the next look at the clock, or 0 to stop the guest."""

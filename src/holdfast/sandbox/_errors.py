@@ -5,6 +5,7 @@ HoldfastError
     ├── GuestUnavailable      no such guest, or its module does not fit this version
     ├── GuestFault            the guest trapped for a reason that is no limit
     ├── SandboxClosed         a step, or freeze, after close
+    ├── EngineClosed          a step after the engine was closed
     ├── SandboxBusy           two threads use one sandbox
     ├── RequestRefused        the step makes no sense now; nothing was changed
     │   ├── ExecutionPending  the last execution still waits
@@ -49,6 +50,13 @@ class SandboxClosed(SandboxError):
     """This sandbox is closed. Thaw its last image."""
 
     code = "SANDBOX_CLOSED"
+    fault = Fault.CALLER
+
+
+class EngineClosed(SandboxError):
+    """The engine of this sandbox is closed."""
+
+    code = "ENGINE_CLOSED"
     fault = Fault.CALLER
 
 

@@ -41,8 +41,11 @@ def has_room() -> bool:
     return size is None or size >= NATIVE_STACK + RESERVE
 
 
-def on_a_thread_of_its_own(work: Callable[[], _T]) -> _T:
-    """Does `work` on a new thread, and gives or raises what it does: for guests inside guests, and for small stacks."""
+def on_a_thread_of_its_own(work: Callable[[], _T], stop: Callable[[], None]) -> _T:
+    """Does `work` on a new thread, and gives or raises what it does: for guests inside guests, and for small stacks.
+
+    When the wait is interrupted, `stop` must end the work: the guest is not to be touched before that.
+    """
     results: list[_T] = []
     errors: list[BaseException] = []
 
@@ -56,7 +59,12 @@ def on_a_thread_of_its_own(work: Callable[[], _T]) -> _T:
 
     thread = threading.Thread(target=run, name="holdfast-guest")
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except BaseException:
+        stop()
+        thread.join()
+        raise
     if errors:
         raise errors[0]
     return results[0]

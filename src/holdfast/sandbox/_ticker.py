@@ -7,12 +7,13 @@ quarter of a second without one.
 """
 
 import ctypes
-import os
 import threading
 import weakref
 from typing import Final, Protocol
 
 from wasmtime import Engine, _ffi
+
+from holdfast.sandbox._errors import EngineClosed
 
 TICK_MS: Final = 2
 _IDLE_SECONDS: Final = 0.25
@@ -30,11 +31,11 @@ class Ticker:
     """Ticks while a step runs, and for a short time after."""
 
     def __init__(self, engine: Engine, *, native: bool = True) -> None:
+        self._engine = engine
         self._source: _Source = _source(engine, native)
         self._lock = threading.Lock()
         self._steps: set[object] = set()
         self._used = self._armed = self._closed = False
-        _at_fork(self)
 
     def begin(self, step: object) -> None:
         """A step begins. It is noted before the look at `_armed`; `rest` looks in the other order, so one sees the other."""
@@ -49,7 +50,9 @@ class Ticker:
 
     def _arm(self) -> None:
         with self._lock:
-            if not self._armed and not self._closed:
+            if self._closed:
+                raise EngineClosed
+            if not self._armed:
                 self._armed = True
                 self._source.start()
                 threading.Thread(target=_care, args=(weakref.ref(self),), name="holdfast-ticker", daemon=True).start()
@@ -81,11 +84,20 @@ class Ticker:
     def __del__(self) -> None:
         self.close()
 
+    def running(self) -> list[object]:
+        """The steps that run now."""
+        return list(self._steps)
+
     def forked(self) -> None:
-        """In a child process neither timers nor threads of the parent exist."""
+        """In a child process neither timers nor threads of the parent exist.
+
+        The C library may not be able to make new timers there either, if its own thread was busy with one when the process was forked.
+        """
         self._lock = threading.Lock()
-        self._steps = set()
         self._armed = False
+        self._source = _Thread(self._engine)
+        if self._steps:
+            self._arm()
 
 
 def _care(ticker: "weakref.ref[Ticker]") -> None:
@@ -97,18 +109,6 @@ def _care(ticker: "weakref.ref[Ticker]") -> None:
         if alive is None or alive.rest():
             return
         del alive
-
-
-def _at_fork(ticker: Ticker) -> None:
-    if hasattr(os, "register_at_fork"):
-        known = weakref.ref(ticker)
-
-        def after() -> None:
-            alive = known()
-            if alive is not None:
-                alive.forked()
-
-        os.register_at_fork(after_in_child=after)
 
 
 def _source(engine: Engine, native: bool) -> _Source:
@@ -149,11 +149,7 @@ class _Timer:
     def __init__(self, engine: Engine) -> None:
         self._engine, self._kept = engine, False
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._pid = 0
         self._timer = ctypes.c_void_p()
-        self._create()
-
-    def _create(self) -> None:
         event = _Sigevent(
             value=ctypes.cast(self._engine.ptr(), ctypes.c_void_p).value,
             notify=_SIGEV_THREAD,
@@ -161,28 +157,22 @@ class _Timer:
         )
         if self._libc.timer_create(_CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)):
             raise OSError(ctypes.get_errno(), "no timer")
-        self._pid = os.getpid()
 
     def start(self) -> None:
         if not self._kept:
             self._kept = True
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
-        if self._pid != os.getpid():
-            self._create()
         self._set(TICK_MS)
 
     def stop(self) -> None:
-        if self._pid == os.getpid():
-            self._set(0)
+        self._set(0)
 
     def _set(self, milliseconds: int) -> None:
         period = _Timespec(0, milliseconds * 1_000_000)
         self._libc.timer_settime(self._timer, 0, ctypes.byref(_Itimerspec(period, period)), None)
 
     def close(self) -> None:
-        if self._pid == os.getpid():
-            self._libc.timer_delete(self._timer)
-            self._pid = 0
+        self._libc.timer_delete(self._timer)
 
 
 class _Thread:

@@ -145,10 +145,16 @@ def deadline_callback(running: Running) -> Any:
     """The callback of the clock, for `store_deadline_callback`."""
 
     def callback(context: int, data: int, ticks: Any, kind: Any) -> int | None:
-        more = _host(running).look()
+        ticks[0], kind[0] = 1, 0  # first of all: an interrupt may come at any moment
+        host = _host(running)
+        try:
+            more = host.look()
+        except BaseException as error:  # noqa: BLE001  KeyboardInterrupt, as a rule; raised again by the step
+            host.failed(error)
+            more = 0
         if not more:
             return int(_error_new(_STOPPED))
-        ticks[0], kind[0] = more, 0
+        ticks[0] = more
         return None
 
     return _DEADLINE(callback)

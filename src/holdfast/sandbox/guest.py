@@ -2,10 +2,12 @@
 
 import ctypes
 import hashlib
+import os
 import platform
 import struct
+import weakref
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +26,7 @@ from holdfast.sandbox._stack import NATIVE_STACK
 from holdfast.sandbox._ticker import Ticker
 from holdfast.sandbox._unchecked import Unchecked
 from holdfast.sandbox._xor import Xor
+from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.template import Source, Template, build_template
 
 Language = Literal["javascript", "lua"]
@@ -76,6 +79,8 @@ class Engine:
         self.unchecked = unchecked
         self.page_map = PageMap() if (can_map() if mapped is None else mapped) else None
         directory = default_directory() if cache == "default" else cache
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_after_fork, weakref.ref(self)))
         self.modules = Cache(directory, "modules")
         self.templates = Cache(directory, "templates")
 
@@ -96,14 +101,28 @@ class Engine:
         return Guest(self, language, wasm)
 
     def close(self) -> None:
-        """Stops the clock. Sandboxes of this engine must not run after that."""
+        """Cancels the steps that run, and stops the clock: no sandbox of this engine runs after that."""
         self.ticker.close()
+        for step in self.ticker.running():
+            if isinstance(step, Sandbox):
+                step.cancel()
+
+    def forked(self) -> None:
+        """In a child process: locks and timers of the parent are of no use."""
+        self.ticker.forked()
+        self.__dict__.pop("xor", None)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _after_fork(engine: "weakref.ref[Engine]") -> None:
+    alive = engine()
+    if alive is not None:
+        alive.forked()
 
 
 class Guest:

@@ -1,5 +1,6 @@
 """What a host offers to the scripts in a sandbox: named functions, and modules by a loader. By default nothing."""
 
+import json
 import posixpath
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +10,10 @@ from holdfast.sandbox import values
 from holdfast.sandbox._errors import HostError, ValueRefused
 
 HostFunction = Callable[..., Any]
+
+_LARGEST_REQUEST: Final = 16 << 20
+_LONGEST_NAME: Final = 4096
+_decode: Final = json.JSONDecoder().raw_decode
 
 
 class Module(NamedTuple):
@@ -94,17 +99,24 @@ class Host:
 
     def _answer(self, operation: int, request: bytes) -> bytes:
         try:
+            self._check(operation, request)
             return b"v" + values.encode(_OPERATIONS[chr(operation)](self, *values.decode(request)))
         except HostError as error:
             return b"e" + values.encode({"code": error.script_code, "message": str(error)})
         except ValueRefused as error:
             return b"e" + values.encode({"code": error.code, "message": str(error)})
 
+    def _check(self, operation: int, request: bytes) -> None:
+        """Refuses before anything is decoded: Python values take up to twenty times the room of their text."""
+        if len(request) > _LARGEST_REQUEST:
+            raise HostError(f"a host call of {len(request)} bytes is too large", code="REQUEST_TOO_LARGE")
+        if operation == ord("c"):
+            name, _ = _decode(request[:_LONGEST_NAME].decode(errors="replace"), 1)
+            if name not in self.functions:
+                raise HostError(f"there is no host function {name!r}", code="HOST_FUNCTION_NOT_FOUND")
+
     def _call(self, name: str, arguments: list[Any]) -> Any:
-        function = self.functions.get(name)
-        if function is None:
-            raise HostError(f"there is no host function {name!r}", code="HOST_FUNCTION_NOT_FOUND")
-        return function(*arguments)
+        return self.functions[name](*arguments)
 
     def _resolve(self, specifier: str, referrer: str, kind: str) -> str:
         return self.modules.resolve(specifier, referrer, kind)

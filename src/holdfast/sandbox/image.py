@@ -13,11 +13,16 @@ All carry a version, the digests of guest and template, a label, and a keyed MAC
 else is believed.
 
     0  4s magic · B version · B kind · H unused · 16s guest · 16s template · 16s session · Q number
-    64 16s parent session · Q parent number · I memory size in 64 KB · I payload size unpacked · payload (zstd) · 16s MAC
+    64 16s parent session · Q parent number · 8s token · 8s parent token · I memory size in 64 KB · I payload size unpacked
+       payload (zstd) · 16s MAC
+
+A label is for people and stores, and two images may bear the same one. The token is drawn anew for each image that is frozen: by it a
+delta knows the image that it was made against.
 """
 
 import hashlib
 import hmac
+import os
 import struct
 import weakref
 from enum import IntEnum
@@ -39,8 +44,9 @@ LARGEST: Final = 1 << 30
 """The largest memory, in bytes, that an image may have unless the caller says otherwise."""
 
 _MAGIC: Final = b"HFIM"
-_HEAD: Final = struct.Struct("<4sBBH16s16s16sQ16sQII")
+_HEAD: Final = struct.Struct("<4sBBH16s16s16sQ16sQ8s8sII")
 _MAC_SIZE: Final = 16
+_TOKEN_SIZE: Final = 8
 _KEY_SIZES: Final = range(16, 65)
 
 
@@ -62,10 +68,13 @@ class Kind(IntEnum):
 class Image:
     """The state of a sandbox at rest. Immutable; thaw it as often as you like."""
 
-    __slots__ = ("__weakref__", "_since", "label", "pages", "size", "template")
+    __slots__ = ("__weakref__", "_since", "label", "pages", "size", "template", "token")
 
-    def __init__(self, template: "Template", size: int, pages: dict[int, bytes], label: Label) -> None:
+    def __init__(
+        self, template: "Template", size: int, pages: dict[int, bytes], label: Label, token: bytes | None = None
+    ) -> None:
         self.template, self.size, self.pages, self.label = template, size, pages, label
+        self.token = token or os.urandom(_TOKEN_SIZE)
         self._since: tuple[weakref.ref[Image], list[int]] | None = None
 
     def page(self, number: int) -> bytes:
@@ -85,13 +94,13 @@ class Image:
 
     def seal(self, key: bytes, against: "Image | Template | None" = None) -> bytes:
         """The image as bytes, with a MAC under `key`. See the module's docstring for `against`."""
-        parent, xor = Label(), self.template.guest.engine.xor
+        parent, parent_token, xor = Label(), bytes(_TOKEN_SIZE), self.template.guest.engine.xor
         if against is None:
             kind, delta = Kind.WHOLE, self._whole()
         elif isinstance(against, Image):
             if against.template is not self.template:
                 raise ImageForeign("a delta needs an image of the same template")
-            kind, parent = Kind.DELTA, against.label
+            kind, parent, parent_token = Kind.DELTA, against.label, against.token
             delta = _delta.difference(((n, against.page(n), self.page(n)) for n in self.changed_since(against)), xor)
         else:
             if against is not self.template:
@@ -99,7 +108,8 @@ class Image:
             kind = Kind.TEMPLATE
             content = against.content
             delta = _delta.difference(((n, page_of(content, n), self.pages[n]) for n in sorted(self.pages)), xor)
-        head = _Head(kind, self.template.guest.digest[:16], self.template.digest[:16], self.label, parent, self.size)
+        guest, template = self.template.guest.digest[:16], self.template.digest[:16]
+        head = _Head(kind, guest, template, self.label, parent, self.token, parent_token, self.size)
         return head.seal(delta, key)
 
     def _whole(self) -> _delta.Delta:
@@ -117,11 +127,15 @@ class _Head(NamedTuple):
     template: bytes
     label: Label
     parent: Label
+    token: bytes
+    parent_token: bytes
     size: int
 
     def seal(self, delta: _delta.Delta, key: bytes) -> bytes:
         packed = delta.pack()
         label, parent = self.label, self.parent
+        if not 0 <= label.number < 1 << 64:
+            raise ValueError("the number of an image is not negative and has 64 bits")
         head = _HEAD.pack(
             _MAGIC,
             VERSION,
@@ -133,6 +147,8 @@ class _Head(NamedTuple):
             label.number,
             parent.session.bytes,
             parent.number,
+            self.token,
+            self.parent_token,
             self.size // WASM_PAGE,
             len(packed),
         )
@@ -155,12 +171,18 @@ def _unseal(sealed: bytes, key: bytes, largest: int) -> tuple[_Head, _delta.Delt
         raise ImageUnsupported(f"the image has version {sealed[4]}; this Holdfast reads version {VERSION}")
     if not hmac.compare_digest(_mac(body, key), sealed[-_MAC_SIZE:]):
         raise ImageDamaged
-    _, _, kind, _, guest, template, session, number, parent_session, parent_number, size, unpacked = _HEAD.unpack_from(body)
+    fields = _HEAD.unpack_from(body)
+    _, _, kind, _, guest, template, session, number, parent_session, parent_number, token, parent_token, size, unpacked = fields
     size *= WASM_PAGE
+    if kind not in list(Kind):
+        raise ImageDamaged
     if size > largest or unpacked > 2 * largest:
         raise ImageTooLarge(f"the image needs {max(size, unpacked)} bytes; {largest} are allowed")
-    try:
-        packed = zstandard.ZstdDecompressor().decompress(body[_HEAD.size :], max_output_size=unpacked)
+    payload = body[_HEAD.size :]
+    try:  # the size that the payload itself states is what would be allocated
+        if zstandard.get_frame_parameters(payload).content_size != unpacked:
+            raise ImageDamaged
+        packed = zstandard.ZstdDecompressor().decompress(payload, max_output_size=unpacked)
     except zstandard.ZstdError:
         raise ImageDamaged from None
     if len(packed) != unpacked:
@@ -169,7 +191,7 @@ def _unseal(sealed: bytes, key: bytes, largest: int) -> tuple[_Head, _delta.Delt
     if any(page >= size // PAGE for page in delta.masks):
         raise ImageDamaged
     label, parent = Label(UUID(bytes=session), number), Label(UUID(bytes=parent_session), parent_number)
-    return _Head(Kind(kind), guest, template, label, parent, size), delta
+    return _Head(Kind(kind), guest, template, label, parent, token, parent_token, size), delta
 
 
 def open_image(
@@ -182,9 +204,13 @@ def open_image(
         raise ImageForeign("the image was made by another guest")
     if head.kind is not Kind.WHOLE and head.template != template.digest[:16]:
         raise ImageForeign("the image belongs to another template")
+    if head.size < len(template.content):
+        raise ImageForeign("the image is smaller than the template")
     if head.kind is Kind.DELTA:
-        if parent is None or parent.label != head.parent or parent.template is not template:
+        if parent is None or parent.token != head.parent_token or parent.template is not template:
             raise ImageForeign("the image is a delta against another image")
+        if head.size < parent.size:
+            raise ImageDamaged("the image is smaller than the one before it, which no memory can be")
         pages = parent.pages | _delta.apply(delta, parent.page, xor)
         _drop_same(pages, delta.masks, template)
     elif head.kind is Kind.TEMPLATE:
@@ -194,7 +220,7 @@ def open_image(
         blank = (n for n in range(len(template.content) // PAGE) if n not in pages)
         pages |= {n: ZERO_PAGE for n in blank if page_of(template.content, n) != ZERO_PAGE}
         _drop_same(pages, list(pages), template)
-    return Image(template, head.size, pages, head.label)
+    return Image(template, head.size, pages, head.label, head.token)
 
 
 def _drop_same(pages: dict[int, bytes], numbers: "dict[int, int] | list[int]", template: "Template") -> None:
@@ -211,9 +237,10 @@ def compose(first: bytes, second: bytes, key: bytes, *, largest: int = LARGEST) 
     """
     earlier, one = _unseal(first, key, largest)
     later, two = _unseal(second, key, largest)
-    if later.kind is not Kind.DELTA or later.parent != earlier.label or later.template != earlier.template:
+    if later.kind is not Kind.DELTA or later.parent_token != earlier.token or later.template != earlier.template:
         raise ImageForeign("the second image is not a delta against the first")
-    return later._replace(kind=earlier.kind, parent=earlier.parent).seal(_delta.compose(one, two), key)
+    merged = later._replace(kind=earlier.kind, parent=earlier.parent, parent_token=earlier.parent_token)
+    return merged.seal(_delta.compose(one, two), key)
 
 
 def read_label(sealed: bytes, key: bytes, *, largest: int = LARGEST) -> tuple[Label, Label | None]:

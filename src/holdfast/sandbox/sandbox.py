@@ -31,7 +31,7 @@ from holdfast.sandbox._stack import on_a_thread_of_its_own
 from holdfast.sandbox._ticker import TICK_MS
 from holdfast.sandbox.host import Host
 from holdfast.sandbox.image import Image, Label
-from holdfast.sandbox.steps import Breached, Call, Cancelled, Evaluate, Outcome, Request, Resume, RunFile
+from holdfast.sandbox.steps import Breached, Call, Cancelled, Configure, Evaluate, Outcome, Request, Resume, RunFile
 
 if TYPE_CHECKING:
     from holdfast.sandbox.guest import Guest
@@ -52,9 +52,16 @@ _BREACHES: Final = {
 }
 
 
-def _view(address: int, size: int) -> memoryview:
+def _inside(instance: Instance, address: int, size: int) -> int:
+    """Where a part of a guest's memory is. What a guest says about itself is not believed: an image may hold anything."""
+    if address + size > instance.size():
+        raise GuestFault("the guest refers to what is not its memory")
+    return instance.base + address
+
+
+def _view(instance: Instance, address: int, size: int) -> memoryview:
     """Memory of a guest, as long as its instance lives."""
-    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+    return memoryview((ctypes.c_char * size).from_address(_inside(instance, address, size))).cast("B")
 
 
 class Sandbox:
@@ -86,8 +93,12 @@ class Sandbox:
         self._started = self._started_cpu = 0.0
         self._first_look = min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS) // TICK_MS + 1
         control = guest.control(instance)
-        self._input = _view(instance.base + control.input, control.input_capacity)
-        self._output = _view(instance.base + control.output, control.output_capacity)
+        try:
+            self._input = _view(instance, control.input, control.input_capacity)
+            self._output = _view(instance, control.output, control.output_capacity)
+        except GuestFault:
+            self._close()
+            raise
         self._output_at = control.output
 
     # ---- steps ----------------------------------------------------------------------------------------------------------
@@ -109,7 +120,7 @@ class Sandbox:
             running = self.guest.engine.running
             if running.host is None and running.has_room:
                 return self._step(instance, request, moment, seed, zone)
-            return on_a_thread_of_its_own(lambda: self._step(instance, request, moment, seed, zone))
+            return on_a_thread_of_its_own(lambda: self._step(instance, request, moment, seed, zone), self.cancel)
         finally:
             self._lock.release()
 
@@ -130,13 +141,16 @@ class Sandbox:
         return self.step(Resume(answers or {}), now=now)
 
     def cancel(self) -> None:
-        """Stops the present or next step, from any thread. Its outcome is `Cancelled`."""
+        """Stops the present or the next step, from any thread. Its outcome is `Cancelled`."""
         self._cancelled = True
         engine = self.guest.engine.wasm
         for _ in range(_LOOK_TICKS):
             engine.increment_epoch()
 
     def _step(self, instance: Instance, request: Request, now: float, seed: int | None, zone: str | None) -> Outcome:
+        if self._cancelled:
+            self._close()
+            return Cancelled()
         engine = self.guest.engine
         seed = self._seed if seed is None else seed
         zone = self._zone if zone is None else zone
@@ -155,7 +169,7 @@ class Sandbox:
             if length <= len(self._input):
                 self._input[:length] = message
             else:
-                ctypes.memmove(instance.base + instance.call("hf_input", length), message, length)
+                ctypes.memmove(_inside(instance, instance.call("hf_input", length), length), message, length)
             packed = instance.step(length)
         except Trapped as trapped:
             return self._dead(instance, trapped)
@@ -163,7 +177,11 @@ class Sandbox:
             running.host = None
             ticker.end(self)
         self._seed = self._zone = None
-        return _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
+        outcome = _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
+        if self.cancelled:  # by a host function, or at the last moment
+            self._close()
+            return Cancelled(outcome.events)
+        return outcome
 
     def _take_output(self, instance: Instance, address: int, size: int) -> bytes:
         """The records of a step. They are zeroed, so that what a script said is in no image."""
@@ -172,15 +190,19 @@ class Sandbox:
             raw = output.tobytes()
             output[:] = bytes(size)
             return raw
-        raw = ctypes.string_at(instance.base + address, size)
-        ctypes.memset(instance.base + address, 0, size)
+        place = _inside(instance, address, size)
+        raw = ctypes.string_at(place, size)
+        ctypes.memset(place, 0, size)
         return raw
 
     def _dead(self, instance: Instance, trapped: Trapped) -> Outcome:
         """What became of a step that was stopped. The instance is read once more, then freed."""
         control = self.guest.control(instance)
-        raw = ctypes.string_at(instance.base + control.output, control.output_length)
-        self._close()
+        try:
+            place = _inside(instance, control.output, control.output_length)
+            raw = ctypes.string_at(place, control.output_length)
+        finally:
+            self._close()
         events = _records.events(raw)
         if self._raised is not None:
             raise self._raised
@@ -200,6 +222,10 @@ class Sandbox:
         raise GuestFault
 
     # ---- called while a step runs ------------------------------------------------------------------------------------------
+
+    def failed(self, error: BaseException) -> None:
+        """Something was raised while the guest waited for us: the step raises it."""
+        self._raised = error
 
     def look(self) -> int:
         """Ticks until the clock must be looked at again, or 0 if the guest must stop now."""
@@ -249,8 +275,10 @@ class Sandbox:
     def freeze(self, label: Label | None = None) -> Image:
         """The state as an image. The sandbox goes on as before."""
         with self._lock_resting():
-            if self._memory is None:
+            if self._instance is None or self._memory is None:
                 raise SandboxClosed
+            if self._seed is not None or self._zone is not None:  # no step has taken them yet; they belong to the state
+                self._step(self._instance, Configure(), 0.0, None, None)
             return self._memory.freeze(label or Label())
 
     def content(self) -> bytes:
@@ -268,6 +296,11 @@ class Sandbox:
             yield
         finally:
             self._lock.release()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._cancelled
 
     @property
     def closed(self) -> bool:

@@ -74,7 +74,11 @@ class Seal(NamedTuple):
     """Finish a template: nothing may wait, counters start again, and the heap is made ready to be shared."""
 
 
-Request = Evaluate | RunFile | Call | Resume | Seal
+class Configure(NamedTuple):
+    """Take the seed and the time zone that come with the step, and do nothing else."""
+
+
+Request = Evaluate | RunFile | Call | Resume | Seal | Configure
 
 
 class Query(NamedTuple):

@@ -76,7 +76,9 @@ class Template:
         if size > limits.mem_mb * _MEGABYTE:
             raise ImageTooLarge(f"the image needs {size // _MEGABYTE} MB of memory; {limits.mem_mb} MB are allowed")
         instance = self.guest.crossing.instantiate(limits.mem_mb * _MEGABYTE)
-        instance.grow_to(size)
+        if not instance.grow_to(size):
+            instance.close()
+            raise ImageTooLarge("there is not enough memory for the image")
         if self._file is not None:
             self._file.map_over(instance.base)
         else:
