@@ -62,6 +62,7 @@ class Running(threading.local):
 
     def __init__(self) -> None:  # once for each thread
         self.has_room = has_room()
+        self.is_main = threading.current_thread() is threading.main_thread()
 
 
 class HostSide(Protocol):

@@ -56,14 +56,16 @@ def on_a_thread_of_its_own(work: Callable[[], _T], stop: Callable[[], None]) -> 
             results.append(work())
         except BaseException as error:  # noqa: BLE001  raised again by the caller
             errors.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="holdfast-guest")
-    thread.start()
+    done = threading.Event()  # an interrupted join would say that the thread has ended
+    threading.Thread(target=run, name="holdfast-guest").start()
     try:
-        thread.join()
+        done.wait()
     except BaseException:
         stop()
-        thread.join()
+        done.wait()
         raise
     if errors:
         raise errors[0]

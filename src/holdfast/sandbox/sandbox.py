@@ -15,6 +15,7 @@ on the thread that runs it.
 
 import ctypes
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -164,6 +165,9 @@ class Sandbox:
             self._started_cpu = time.thread_time()
         ticker.begin(self)
         running.host = self
+        hook = sys.unraisablehook
+        if running.is_main:
+            sys.unraisablehook = self._unraisable
         try:
             instance.arm(self._first_look)
             if length <= len(self._input):
@@ -175,6 +179,8 @@ class Sandbox:
             return self._dead(instance, trapped)
         finally:
             running.host = None
+            if running.is_main:
+                sys.unraisablehook = hook
             ticker.end(self)
         self._seed = self._zone = None
         outcome = _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
@@ -227,9 +233,16 @@ class Sandbox:
         """Something was raised while the guest waited for us: the step raises it."""
         self._raised = error
 
+    def _unraisable(self, lost: "sys.UnraisableHookArgs") -> None:
+        """An interrupt is raised in the first line of a callback, where nothing can catch it; ctypes reports it here."""
+        if lost.exc_value is not None and getattr(lost.object, "__module__", "").startswith("holdfast."):
+            self.failed(lost.exc_value)
+        else:
+            sys.__unraisablehook__(lost)
+
     def look(self) -> int:
         """Ticks until the clock must be looked at again, or 0 if the guest must stop now."""
-        if self._cancelled:
+        if self._cancelled or self._raised is not None:
             return 0
         limits = self.limits
         left = float(_LOOK_MS)
