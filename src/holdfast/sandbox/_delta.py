@@ -19,7 +19,10 @@ from holdfast.sandbox._pages import PAGE, ZERO_PAGE, runs_of
 
 BLOCK: Final = 256
 _BLOCKS: Final = PAGE // BLOCK
+_WHOLE: Final = (1 << _BLOCKS) - 1
 _QUARTER: Final = PAGE // 4
+_BATCH: Final = 24
+"""Pages that are XORed at once: below what malloc would map and unmap each time."""
 _ZERO_BLOCK: Final = bytes(BLOCK)
 
 
@@ -99,18 +102,28 @@ def difference(pairs: Iterable[tuple[int, bytes, bytes]], xor: Xor = xor_integer
 
 def apply(delta: Delta, page: Callable[[int], bytes], xor: Xor = xor_integers) -> dict[int, bytes]:
     """The pages that a delta makes of those that `page` gives."""
-    before: list[bytes] = []
-    patches: list[bytes] = []
+    pages: dict[int, bytes] = {}
+    changed: list[tuple[int, bytes, bytes]] = []
     at = 0
     for number, mask in delta.masks.items():
-        before.append(page(number))
-        at = _patch(mask, delta.blocks, at, patches)
-    became = xor(b"".join(before), b"".join(patches))
-    return {number: became[at : at + PAGE] for number, at in zip(delta.masks, range(0, len(became), PAGE), strict=True)}
+        patch, at = _patch(mask, delta.blocks, at)
+        before = page(number)
+        if before == ZERO_PAGE:
+            pages[number] = patch
+        else:
+            changed.append((number, before, patch))
+    for first in range(0, len(changed), _BATCH):
+        numbers, old, patches = zip(*changed[first : first + _BATCH], strict=True)
+        became = xor(b"".join(old), b"".join(patches))
+        pages.update((number, became[n * PAGE : (n + 1) * PAGE]) for n, number in enumerate(numbers))
+    return pages
 
 
-def _patch(mask: int, blocks: bytes, at: int, parts: list[bytes]) -> int:
-    """Adds a page's worth of XOR from the blocks at `at`, and says where the next page's begin."""
+def _patch(mask: int, blocks: bytes, at: int) -> tuple[bytes, int]:
+    """A page's worth of XOR from the blocks at `at`, and where the next page's begin."""
+    if mask == _WHOLE:
+        return blocks[at : at + PAGE], at + PAGE
+    parts: list[bytes] = []
     filled = 0
     for first, count in _runs(mask):
         parts.append(ZERO_PAGE[: (first - filled) * BLOCK])
@@ -118,7 +131,7 @@ def _patch(mask: int, blocks: bytes, at: int, parts: list[bytes]) -> int:
         at += count * BLOCK
         filled = first + count
     parts.append(ZERO_PAGE[: (_BLOCKS - filled) * BLOCK])
-    return at
+    return b"".join(parts), at
 
 
 @lru_cache(maxsize=4096)
