@@ -89,6 +89,7 @@ class Sandbox:
         self._cancelled = False
         self._stopped: Limit | None = None
         self._raised: BaseException | None = None
+        self._hook = sys.unraisablehook
         self._kept = b""
         self._now = 0.0
         self._started = self._started_cpu = 0.0
@@ -109,7 +110,7 @@ class Sandbox:
 
         `now` is the time in milliseconds, by default the system's; it stands still during the step. `seed` starts the random
         numbers anew, `zone` sets the local time zone; both stay until they are set again. Raises `RequestRefused` if the request
-        makes no sense now, and then nothing has changed.
+        makes no sense now; the script has not been touched then.
         """
         if not self._lock.acquire(blocking=False):
             raise SandboxBusy
@@ -165,9 +166,8 @@ class Sandbox:
             self._started_cpu = time.thread_time()
         ticker.begin(self)
         running.host = self
-        hook = sys.unraisablehook
         if running.is_main:
-            sys.unraisablehook = self._unraisable
+            self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
         try:
             instance.arm(self._first_look)
             if length <= len(self._input):
@@ -180,10 +180,14 @@ class Sandbox:
         finally:
             running.host = None
             if running.is_main:
-                sys.unraisablehook = hook
+                sys.unraisablehook = self._hook
             ticker.end(self)
         self._seed = self._zone = None
-        outcome = _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
+        try:
+            outcome = _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
+        except GuestFault:
+            self._close()
+            raise
         if self.cancelled:  # by a host function, or at the last moment
             self._close()
             return Cancelled(outcome.events)
@@ -194,7 +198,7 @@ class Sandbox:
         if address == self._output_at:
             output = self._output[:size]
             raw = output.tobytes()
-            output[:] = bytes(size)
+            output[:] = bytes(len(output))
             return raw
         place = _inside(instance, address, size)
         raw = ctypes.string_at(place, size)
@@ -238,7 +242,7 @@ class Sandbox:
         if lost.exc_value is not None and getattr(lost.object, "__module__", "").startswith("holdfast."):
             self.failed(lost.exc_value)
         else:
-            sys.__unraisablehook__(lost)
+            self._hook(lost)
 
     def look(self) -> int:
         """Ticks until the clock must be looked at again, or 0 if the guest must stop now."""
