@@ -176,6 +176,7 @@ INTERRUPTED = """
 import os, signal, threading
 from holdfast.domain import Limits
 from holdfast.sandbox import Engine, Host
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background may have it ignored
 engine = Engine()
 template = engine.guest("javascript").template()
 forever = Limits(wall_ms=0, cpu_ms=0)
