@@ -53,6 +53,11 @@ _BREACHES: Final = {
 }
 
 
+def _ticks(left: float) -> int:
+    """Ticks until the next look, when this many milliseconds are left: half of them, since a busy system may lose ticks."""
+    return int(left / (2 * TICK_MS)) + 1
+
+
 def _inside(instance: Instance, address: int, size: int) -> int:
     """Where a part of a guest's memory is. What a guest says about itself is not believed: an image may hold anything."""
     if address + size > instance.size():
@@ -93,7 +98,7 @@ class Sandbox:
         self._kept = b""
         self._now = 0.0
         self._started = self._started_cpu = 0.0
-        self._first_look = min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS) // TICK_MS + 1
+        self._first_look = _ticks(min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS))
         control = guest.control(instance)
         try:
             self._input = _view(instance, control.input, control.input_capacity)
@@ -262,7 +267,7 @@ class Sandbox:
                 self._stopped = Limit.CPU
                 return 0
             left = min(left, cpu)
-        return int(left / TICK_MS) + 1
+        return _ticks(left)
 
     def host_call(self, operation: int, request: int, length: int, reply: int, capacity: int) -> int:
         """The guest's import `call`: one request to the host while a step runs."""
