@@ -170,6 +170,7 @@ def test_a_closed_engine_runs_nothing(language):
     assert outcomes == [Cancelled()]
     with pytest.raises(EngineClosed):
         idle.evaluate("1")
+    assert engine.ticker.running() == []
 
 
 INTERRUPTED = """

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.sandbox._crossing import Instance
-from holdfast.sandbox._pages import PAGE, ZERO_PAGE, MemoryFile, PageMap, differing_pages, page_of, runs_of
+from holdfast.sandbox._pages import PAGE, MemoryFile, PageMap, differing_pages, filled_runs, page_of
 from holdfast.sandbox.image import Image, Label
 
 _REBASE_PAGES: Final = 1024
@@ -57,6 +57,5 @@ class Memory:
         file.close()
 
     def _runs(self, base: int, size: int) -> Iterator[tuple[int, ctypes.Array[ctypes.c_char]]]:
-        filled = [number for number in range(size // PAGE) if self._image.page(number) != ZERO_PAGE]
-        for first, count in runs_of(filled):
+        for first, count in filled_runs(size // PAGE, self._image.page):
             yield first * PAGE, (ctypes.c_char * (count * PAGE)).from_address(base + first * PAGE)

@@ -9,7 +9,7 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 PAGE: Final = 4096
@@ -127,6 +127,11 @@ def _slice(content: bytes, start: int, length: int) -> bytes:
 def page_of(content: bytes, number: int) -> bytes:
     """One page of a memory's content."""
     return content[number * PAGE : (number + 1) * PAGE] or ZERO_PAGE
+
+
+def filled_runs(pages: int, page: Callable[[int], bytes]) -> Iterator[tuple[int, int]]:
+    """The pages that are not zero, as runs."""
+    return runs_of([number for number in range(pages) if page(number) != ZERO_PAGE])
 
 
 def runs_of(numbers: list[int]) -> Iterator[tuple[int, int]]:

@@ -45,15 +45,16 @@ class Ticker:
         self._steps.add(step)
         self._used = True
         if not self._armed:
-            self._arm()
+            self._arm(step)
 
     def end(self, step: object) -> None:
         """A step has ended."""
         self._steps.discard(step)
 
-    def _arm(self) -> None:
+    def _arm(self, step: object = None) -> None:
         with self._lock:
             if self._closed:
+                self._steps.discard(step)  # it does not begin, so it will not end
                 raise EngineClosed
             if not self._armed:
                 self._armed = True
@@ -119,7 +120,7 @@ class Ticker:
         self._lock = threading.Lock()
         self._armed = False
         self._source = _Thread(self._engine)
-        if self._steps:
+        if self._steps and not self._closed:
             self._arm()
 
 

@@ -9,14 +9,15 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import zstandard
 
 from holdfast.domain import Limits
-from holdfast.sandbox._crossing import WASM_PAGE, Instance
+from holdfast.sandbox._crossing import Instance
 from holdfast.sandbox._errors import ImageForeign, ImageTooLarge, TemplateFailed
-from holdfast.sandbox._pages import PAGE, ZERO_PAGE, MemoryFile, page_of, runs_of
+from holdfast.sandbox._pages import PAGE, MemoryFile, filled_runs, page_of
 from holdfast.sandbox.host import Host
 from holdfast.sandbox.image import LARGEST, Image, Label, open_image
 from holdfast.sandbox.sandbox import Sandbox
@@ -87,14 +88,13 @@ class Template:
 
 
 def _runs(content: bytes) -> Iterator[tuple[int, bytes]]:
-    filled = [number for number in range(len(content) // PAGE) if page_of(content, number) != ZERO_PAGE]
-    for first, count in runs_of(filled):
+    for first, count in filled_runs(len(content) // PAGE, partial(page_of, content)):
         yield first * PAGE, content[first * PAGE : (first + count) * PAGE]
 
 
 def build_template(guest: "Guest", libraries: tuple[Source, ...], startup: tuple[Source, ...], limits: Limits) -> Template:
     """Takes a template from the cache, or bakes and keeps it."""
-    inputs = [guest.digest.hex(), [*libraries], [*startup], WASM_PAGE]
+    inputs = [guest.digest.hex(), [*libraries], [*startup]]
     name = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
     cache = guest.engine.templates
     kept = cache.read(name)
