@@ -4,10 +4,10 @@ import argparse
 import json
 import platform
 
-from benchmarks import sandbox
+from benchmarks import durable, sandbox
 from benchmarks.rows import Row
 
-SUITES = {"sandbox": sandbox.run}
+SUITES = {"durable": durable.run, "sandbox": sandbox.run}
 
 
 def main() -> None:

@@ -52,6 +52,8 @@ enum hf_op {
     HF_CALL = 4,     /* parts: name of a global function, JSON array of arguments */
     HF_SEAL = 5,     /* no parts: a template is finished; counters start again */
     HF_CONFIGURE = 6, /* no parts: take the seed and the time zone, and do nothing */
+    HF_ABANDON = 7,   /* no parts: the waiting execution is over, and no code of it runs any more */
+    HF_GLOBALS = 8,   /* no parts: describe the global variables, at any time, and run no code of the script */
 };
 
 enum { HF_HAS_SEED = 1, HF_HAS_ZONE = 2 };

@@ -166,6 +166,7 @@ static __attribute__((noinline)) void perform(uint32_t length) {
     limits.max_events = request.max_events;
     limits.max_output = request.max_output;
     limits.max_suspensions = request.max_suspensions;
+    if (request.op == HF_ABANDON || request.op == HF_GLOBALS) memset(&limits, 0, sizeof limits); /* the script says nothing here */
     hf_clock_set(request.now);
     hf_language_stack(request.stack_kb);
     if (request.flags & HF_HAS_SEED) hf_language_seed(request.seed);
@@ -180,7 +181,9 @@ static __attribute__((noinline)) void perform(uint32_t length) {
         append(&record);
         goto done;
     }
+    uint32_t output = used.output;
     hf_language_step(request.op, parts + first, count - first);
+    if (request.op == HF_GLOBALS) used.output = output; /* an execution may wait, and this was not its output */
     if (request.op == HF_SEAL) {
         memset(&used, 0, sizeof used);
         hf_heap_seal();

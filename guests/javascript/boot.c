@@ -84,6 +84,7 @@ static void capture(void) {
     guest.stack = JS_NewAtom(ctx, "stack");
     guest.code = JS_NewAtom(ctx, "code");
     guest.cause = JS_NewAtom(ctx, "cause");
+    guest.prototype = JS_NewAtom(ctx, "prototype");
 }
 
 /* The guest was built wrong: the host finds the reason among the records. */
@@ -151,5 +152,6 @@ void hf_language_boot(void) {
     guest_require_boot();
     run_prelude();
     guest_run_jobs();
+    guest_globals_boot();
     guest_baseline();
 }

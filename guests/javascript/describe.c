@@ -123,6 +123,14 @@ static void put_inspected(hf_buffer *out, JSValueConst object) {
     JS_FreeValue(ctx, text);
 }
 
+void guest_clip(hf_buffer *out, uint32_t start, size_t limit) {
+    size_t kept = hf_clip(out->data + start, out->length - start, limit);
+    if (kept == out->length - start) return;
+    memset(out->data + start + kept, 0, out->length - start - kept);
+    out->length = start + (uint32_t)kept;
+    hf_put_text(out, "\xE2\x80\xA6");
+}
+
 void guest_put_preview(hf_buffer *out, JSValueConst value, size_t limit) {
     uint32_t start = out->length;
     switch (JS_VALUE_GET_NORM_TAG(value)) {
@@ -162,10 +170,5 @@ void guest_put_preview(hf_buffer *out, JSValueConst value, size_t limit) {
     default:
         hf_put_text(out, "undefined");
     }
-    size_t kept = hf_clip(out->data + start, out->length - start, limit);
-    if (kept < out->length - start) {
-        memset(out->data + start + kept, 0, out->length - start - kept);
-        out->length = start + (uint32_t)kept;
-        hf_put_text(out, "\xE2\x80\xA6");
-    }
+    guest_clip(out, start, limit);
 }

@@ -105,6 +105,60 @@ EDITS: list[tuple[str, str, str, str] | tuple[str, str, str, str, int]] = [
         "backtrace_barrier = b->backtrace_barrier;",
         "backtrace_barrier = b->backtrace_barrier;\n            if (!b->filename)\n                continue;",
     ),
+    (
+        "quickjs.c",
+        "an execution may be abandoned: everything that could run its code later knows which one it belongs to. First jobs",
+        "    int argc;\n    JSValue argv[];\n} JSJobEntry;",
+        "    int argc;\n    uint32_t hf_owner;\n    JSValue argv[];\n} JSJobEntry;",
+    ),
+    (
+        "quickjs.c",
+        "a job belongs to whoever asks for it",
+        "e->job_func = job_func;",
+        "e->job_func = job_func;\n    e->hf_owner = hf_owner;",
+    ),
+    (
+        "quickjs.c",
+        "and so does what it asks for in turn",
+        "    res = e->job_func(e->ctx, e->argc, vc(e->argv));",
+        (
+            "    uint32_t hf_before = hf_owner;\n    hf_owner = e->hf_owner;\n"
+            "    res = e->job_func(e->ctx, e->argc, vc(e->argv));\n    hf_owner = hf_before;"
+        ),
+    ),
+    (
+        "quickjs.c",
+        "then reactions of promises, which are all that waits: await, then, and modules",
+        "    JSValue handler;\n} JSPromiseReactionData;",
+        "    JSValue handler;\n    uint32_t hf_owner;\n} JSPromiseReactionData;",
+    ),
+    (
+        "quickjs.c",
+        "a reaction belongs to who waits",
+        "rd->handler = js_dup(handler);",
+        "rd->handler = js_dup(handler);\n        rd->hf_owner = hf_owner;",
+    ),
+    (
+        "quickjs.c",
+        "and not to who settles the promise",
+        "        JS_EnqueueJob(ctx, promise_reaction_job, 5, args);\n        list_del(&rd->link);",
+        (
+            "        uint32_t hf_before = hf_owner;\n        hf_owner = rd->hf_owner;\n"
+            "        JS_EnqueueJob(ctx, promise_reaction_job, 5, args);\n        hf_owner = hf_before;\n        list_del(&rd->link);"
+        ),
+    ),
+    (
+        "quickjs.c",
+        "then modules, which wait for those that they import",
+        "    bool async_evaluation;\n",
+        "    bool async_evaluation;\n    uint32_t hf_owner;\n",
+    ),
+    (
+        "quickjs.c",
+        "a module belongs to who evaluates it",
+        "m1->status = JS_MODULE_STATUS_EVALUATING_ASYNC;",
+        "m1->status = JS_MODULE_STATUS_EVALUATING_ASYNC;\n                m1->hf_owner = hf_owner;",
+    ),
 ]
 
 # The check of the stack counts bytes in linear memory. Recursion that keeps little there overflows the host's stack first, where nobody

@@ -239,7 +239,7 @@ static bool readable(const hf_part *parts, uint32_t count, uint32_t least) {
 static void start(enum hf_op op, const hf_part *parts, uint32_t count) {
     if (!readable(parts, count, 2)) return;
     hf_execution_begins();
-    execution.number++;
+    hf_owner = ++execution.number;
     run_all(); /* what came due between the executions */
     char *source = guest_copy(parts[0].data, parts[0].length), *name = guest_copy(parts[1].data, parts[1].length);
     enum shape shape = WRAPPED;
@@ -318,7 +318,7 @@ static void call(const hf_part *parts, uint32_t count) {
         return;
     }
     hf_execution_begins();
-    execution.number++;
+    hf_owner = ++execution.number;
     run_all();
     char *name = guest_copy(parts[0].data, parts[0].length);
     JSValue function = look_up(name, &this), started;
@@ -339,22 +339,45 @@ static void call(const hf_part *parts, uint32_t count) {
 
 /* ---- the step ------------------------------------------------------------------------------------------------------------- */
 
-static void seal(void) {
+static void end_with_nothing(void) {
     hf_buffer record = {0};
-    guest_baseline();
-    hf_arenas_seal(guest.rt);
     hf_put_text(&record, "[\"value\",\"undefined\",\"undefined\",{\"$\":\"undefined\"}]");
     hf_outcome(&record);
 }
 
+static void seal(void) {
+    guest_baseline();
+    hf_arenas_seal(guest.rt);
+    end_with_nothing();
+}
+
+/* Nothing is settled, so nothing of the script hears of it: whatever waits for this execution, or in it, is freed. */
+static void abandon(void) {
+    JSValue own = execution.promise;
+    execution.running = false;
+    execution.promise = JS_UNDEFINED;
+    execution.module = NULL;
+    hf_abandon(guest.ctx, execution.number);
+    guest_timers_drop(execution.number);
+    guest_queries_drop();
+    JS_FreeValue(guest.ctx, own);
+    end_with_nothing();
+}
+
 void hf_language_step(enum hf_op op, const hf_part *parts, uint32_t count) {
     bool waiting = execution.running;
+    if (op == HF_GLOBALS) {
+        guest_globals();
+        return;
+    }
     if (op != HF_SEAL) guest_clock_starts(true);
-    if (op == HF_RESUME && !waiting)
+    if ((op == HF_RESUME || op == HF_ABANDON) && !waiting)
         hf_refuse("NOT_PENDING", "no execution waits");
     else if (op == HF_RESUME) {
         if (guest_answer(parts, count)) go_on();
-    } else if (waiting)
+    } else if (op == HF_ABANDON)
+        abandon();
+    else if (waiting)
         hf_refuse("EXECUTION_PENDING", "an execution waits: answer its queries or cancel it");
     else if (op == HF_EVALUATE || op == HF_RUN_FILE)
         start(op, parts, count);

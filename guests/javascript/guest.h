@@ -16,7 +16,7 @@
 #ifndef HOLDFAST_GUEST_H
 #define HOLDFAST_GUEST_H
 
-#include "abi.h"
+#include "digest.h"
 #include "internals.h"
 
 extern struct guest {
@@ -25,7 +25,7 @@ extern struct guest {
     JSValue global;
     JSValue inspect, format; /* of the prelude: a value to text; console arguments to text */
     JSValue bigint, map, map_set, set, set_add;
-    JSAtom dollar, value, to_json, name, message, stack, code, cause;
+    JSAtom dollar, value, to_json, name, message, stack, code, cause, prototype;
 } guest;
 
 /* ---- values: encode.c, decode.c, describe.c, errors.c --------------------------------------------------------------------- */
@@ -40,6 +40,14 @@ void guest_put_number(hf_buffer *out, double number);
 void guest_put_type(hf_buffer *out, JSValueConst value);
 void guest_put_preview(hf_buffer *out, JSValueConst value, size_t limit); /* plain text, not JSON; never throws */
 void guest_put_plain(hf_buffer *out, JSValueConst string); /* the bytes of a string */
+
+/* The same without running code of the script, whatever the value is: walk.c, glance.c, globals.c. */
+void guest_put_glance(hf_buffer *out, JSValueConst value, size_t limit); /* plain text */
+void guest_put_accessor(hf_buffer *out, const hf_slot *slot);
+void guest_clip(hf_buffer *out, uint32_t start, size_t limit); /* what was put since `start` */
+void guest_walk(hf_digest *digest, JSValueConst value, JSValueConst more); /* and another, which may be undefined */
+void guest_globals(void); /* the outcome that lists them */
+void guest_globals_boot(void); /* what is there now is not listed, as long as it stays */
 
 void guest_put_error(hf_buffer *out, JSValueConst thrown); /* the error object of a record; never throws */
 void guest_put_error_fields(hf_buffer *out, JSValueConst error);
@@ -69,6 +77,7 @@ uint32_t guest_queries_open(void);
 void guest_put_queries(hf_buffer *out);
 bool guest_answer(const hf_part *answers, uint32_t count); /* false: refused, and nothing was changed */
 void guest_queries_cancel(void);
+void guest_queries_drop(void); /* the same, and nobody hears of it */
 #define QUERY_CANCELLED "QUERY_CANCELLED" /* the code of the error that its promise is rejected with */
 extern bool guest_ending; /* an execution is ending: what is asked now will never be answered */
 
@@ -77,6 +86,7 @@ void guest_clock_starts(bool now); /* performance.now counts from here; false: f
 bool guest_timer_fire(void); /* the next due one, if there is one */
 double guest_timers_wake(void); /* when the next is due; NaN: none */
 bool guest_timers_of(uint32_t execution);
+void guest_timers_drop(uint32_t owner);
 JSValue guest_sleep(double milliseconds);
 
 void guest_rejections_boot(void);

@@ -128,29 +128,43 @@ bool guest_answer(const hf_part *parts, uint32_t number) {
 
 /* ---- cancelling ----------------------------------------------------------------------------------------------------------- */
 
+/* Closes the first one and says so. Its promise is the caller's. */
+static JSValue cancel_first(void) {
+    hf_buffer record = {0};
+    JSValue promise = open[0].promise;
+    hf_put_text(&record, "[\"cancelled\",");
+    hf_put_integer(&record, open[0].id);
+    hf_put_char(&record, ']');
+    drop(&open[0]);
+    hf_emit(&record);
+    return promise;
+}
+
+static void shrink(void) {
+    if (capacity <= 64) return; /* many were open once */
+    hf_free(open);
+    open = NULL;
+    capacity = 0;
+}
+
 /* The execution ended. Code that still waits hears of it, but what it asks from now on is never answered: a loop that asks again
  * whatever happens would otherwise never end. */
 void guest_queries_cancel(void) {
     JSContext *ctx = guest.ctx;
     guest_ending = true;
     while (count) {
-        hf_buffer record = {0};
-        JSValue promise = open[0].promise;
-        hf_put_text(&record, "[\"cancelled\",");
-        hf_put_integer(&record, open[0].id);
-        hf_put_char(&record, ']');
-        drop(&open[0]);
-        hf_emit(&record);
+        JSValue promise = cancel_first();
         JSValue error = guest_error("Error", "the query was cancelled: its execution has ended", QUERY_CANCELLED);
         JS_PromiseMarkAsHandled(ctx, promise);
         hf_promise_settle(ctx, promise, error, true);
         JS_FreeValues(ctx, promise, error);
     }
-    if (capacity > 64) { /* many were open once */
-        hf_free(open);
-        open = NULL;
-        capacity = 0;
-    }
+    shrink();
     guest_run_jobs();
     guest_ending = false;
+}
+
+void guest_queries_drop(void) {
+    while (count) JS_FreeValue(guest.ctx, cancel_first());
+    shrink();
 }

@@ -6,7 +6,8 @@
 
 typedef struct {
     double due, interval; /* interval 0: once */
-    uint32_t id, execution;
+    uint32_t id, execution; /* of the step that set it: a file waits for its timers */
+    uint32_t owner;         /* of the code that set it, which may have waited since an earlier execution */
     JSValue target; /* a function to call, or a promise to fulfil */
     JSValue *arguments;
     int count;
@@ -74,18 +75,21 @@ bool guest_timer_fire(void) {
     JSContext *ctx = guest.ctx;
     if (!length || heap[0].due > hf_clock_now()) return false;
     timer due = take(0);
+    uint32_t before = hf_owner;
     if (!JS_IsFunction(ctx, due.target)) {
         hf_promise_settle(ctx, due.target, JS_UNDEFINED, false);
         release(&due);
         return true;
     }
     firing = due.interval ? due.id : 0;
+    hf_owner = due.owner;
     JSValue result = JS_Call(ctx, due.target, JS_UNDEFINED, due.count, (JSValueConst *)due.arguments);
     if (JS_IsException(result)) {
         JSValue thrown = JS_GetException(ctx);
         guest_unhandled(thrown);
         JS_FreeValue(ctx, thrown);
     }
+    hf_owner = before;
     JS_FreeValue(ctx, result);
     if (due.interval && firing == due.id) {
         due.due = hf_clock_now() + due.interval; /* what a long pause has missed is not made up for */
@@ -104,6 +108,21 @@ bool guest_timers_of(uint32_t execution) {
     return false;
 }
 
+void guest_timers_drop(uint32_t owner) {
+    uint32_t all = length;
+    length = 0;
+    for (uint32_t i = 0; i < all; i++) { /* those that stay make a heap again, in the part that was read */
+        timer next = heap[i];
+        memset(&heap[i], 0, sizeof *heap);
+        if (next.owner == owner)
+            release(&next);
+        else {
+            heap[length] = next;
+            rise(length++);
+        }
+    }
+}
+
 /* ---- what scripts call ---------------------------------------------------------------------------------------------------- */
 
 static double delay_of(double milliseconds, double least) {
@@ -118,7 +137,7 @@ static JSValue js_set(JSContext *ctx, JSValueConst this, int argc, JSValueConst 
     double milliseconds = 0;
     if (argc > 1 && JS_ToFloat64(ctx, &milliseconds, argv[1])) return JS_EXCEPTION;
     milliseconds = delay_of(milliseconds, repeats ? 1 : 0);
-    timer added = {hf_clock_now() + milliseconds, repeats ? milliseconds : 0, ++last, guest_execution(),
+    timer added = {hf_clock_now() + milliseconds, repeats ? milliseconds : 0, ++last, guest_execution(), hf_owner,
                    JS_DupValue(ctx, argv[0]), NULL, argc > 2 ? argc - 2 : 0};
     if (added.count) added.arguments = hf_malloc((size_t)added.count * sizeof(JSValue));
     for (int i = 0; i < added.count; i++) added.arguments[i] = JS_DupValue(ctx, argv[i + 2]);
@@ -141,7 +160,8 @@ static JSValue js_clear(JSContext *ctx, JSValueConst this, int argc, JSValueCons
 
 JSValue guest_sleep(double milliseconds) {
     JSValue promise = hf_promise(guest.ctx);
-    push((timer){hf_clock_now() + delay_of(milliseconds, 0), 0, ++last, guest_execution(), JS_DupValue(guest.ctx, promise), NULL, 0});
+    push((timer){hf_clock_now() + delay_of(milliseconds, 0), 0, ++last, guest_execution(), hf_owner,
+                 JS_DupValue(guest.ctx, promise), NULL, 0});
     return promise;
 }
 

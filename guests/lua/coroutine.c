@@ -1,6 +1,9 @@
 /* The coroutine library, which passes a query's mark up and its answer down. See guest.h for the whole picture. */
 #include "guest.h"
 
+#include "lobject.h"
+#include "lstate.h"
+
 static char mark; /* its address is what a query yields */
 
 /* ---- threads ------------------------------------------------------------------------------------------------------------------ */
@@ -19,10 +22,33 @@ int hf_lua_can_wait(lua_State *L) {
 
 int hf_lua_is_mark(lua_State *L) { return lua_islightuserdata(L, -1) && lua_touserdata(L, -1) == &mark; }
 
-_Noreturn void hf_lua_wait(lua_State *L, lua_KFunction then) {
+static _Noreturn void yield_mark(lua_State *L, lua_KFunction then) {
     lua_pushlightuserdata(L, &mark);
     lua_yieldk(L, 1, 0, then);
     __builtin_unreachable(); /* outside of hooks a yield does not return */
+}
+
+static lua_State *asker; /* the thread that asked last: while an execution waits, the threads from this one to hf_root do */
+
+_Noreturn void hf_lua_wait(lua_State *L, lua_KFunction then) {
+    asker = L;
+    yield_mark(L, then);
+}
+
+/* As coroutine.close does it, but without the __close methods of its variables. */
+static void drop(lua_State *L) {
+    *resumer(L) = NULL;
+    L->tbclist.p = L->stack.p;
+    lua_closethread(L, hf_main);
+    lua_settop(L, 0);
+}
+
+void hf_lua_drop_waiting(void) {
+    for (lua_State *L = asker, *next; L; L = next) {
+        next = L == hf_root ? NULL : *resumer(L);
+        drop(L);
+    }
+    asker = NULL;
 }
 
 static lua_State *thread_argument(lua_State *L) {
@@ -64,7 +90,7 @@ static int run(lua_State *L, lua_State *co, int count, lua_KFunction then) {
     status = lua_resume(co, L, count, &results);
     if (status == LUA_YIELD && results == 1 && hf_lua_is_mark(co)) {
         lua_pop(co, 1);
-        hf_lua_wait(L, then);
+        yield_mark(L, then);
     }
     /* A coroutine that is running or normal cannot be resumed, and has the same resumer as before. */
     *resumer(co) = lua_status(co) == LUA_OK && status != LUA_OK ? before : NULL;

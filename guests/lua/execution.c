@@ -253,11 +253,25 @@ static void seal(void) {
     value_outcome(hf_main);
 }
 
+/* Nothing is allocated in Lua, so not even finalizers run. */
+static void abandon(void) {
+    if (!hf_lua_waiting()) {
+        hf_refuse("NOT_PENDING", "no execution waits");
+        return;
+    }
+    hf_lua_drop_waiting();
+    hf_lua_loading_dropped();
+    hf_lua_cancel();
+    lua_pushnil(hf_main);
+    value_outcome(hf_main);
+}
+
 void hf_language_step(enum hf_op op, const hf_part *parts, uint32_t count) {
     int starts = op == HF_EVALUATE || op == HF_RUN_FILE || op == HF_CALL;
-    if (op != HF_RESUME && hf_lua_waiting())
+    int any_time = op == HF_RESUME || op == HF_ABANDON || op == HF_GLOBALS;
+    if (!any_time && hf_lua_waiting())
         hf_refuse("EXECUTION_PENDING", "an execution waits for answers");
-    else if (op < HF_EVALUATE || op > HF_SEAL || (starts && count < 2))
+    else if (op < HF_EVALUATE || op > HF_GLOBALS || (starts && count < 2))
         hf_refuse("BAD_REQUEST", "unknown operation, or parts are missing");
     else
         switch (op) {
@@ -266,6 +280,8 @@ void hf_language_step(enum hf_op op, const hf_part *parts, uint32_t count) {
             case HF_RESUME: resume(parts, count); break;
             case HF_CALL: call(parts); break;
             case HF_SEAL: seal(); break;
+            case HF_ABANDON: abandon(); break;
+            case HF_GLOBALS: hf_lua_globals(); break;
             case HF_CONFIGURE: break; /* never comes here */
         }
     lua_settop(hf_main, 0);

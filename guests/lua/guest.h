@@ -10,7 +10,7 @@
  * resumed it, which is either the host (from hf_root) or our coroutine library (coroutine.c), which yields the mark on. Each thread
  * knows its resumer, so before a query is asked it is certain that every thread between it and the host can yield. The answers wait
  * in query.c; when the host resumes hf_root, every resumer on the way resumes its coroutine again, and the one that asked
- * picks them up. Since one flow of control exists, one group of queries is open at a time, and an execution cannot end with any open.
+ * picks them up. To abandon an execution, all threads on that way are reset, so that a script that still has one finds it dead. Since one flow of control exists, one group of queries is open at a time, and an execution cannot end with any open.
  */
 #ifndef HOLDFAST_LUA_GUEST_H
 #define HOLDFAST_LUA_GUEST_H
@@ -37,6 +37,7 @@ int hf_lua_is_main(lua_State *L);  /* as scripts see it */
 int hf_lua_can_wait(lua_State *L); /* every thread from this one to the host can yield */
 int hf_lua_is_mark(lua_State *L);  /* at the top */
 _Noreturn void hf_lua_wait(lua_State *L, lua_KFunction then);
+void hf_lua_drop_waiting(void); /* ends the execution where it waits; nothing of it runs any more, and hf_root is ready again */
 
 /* ---- execution.c ------------------------------------------------------------------------------------------------------------------ */
 
@@ -49,6 +50,8 @@ int hf_lua_waiting(void);
 void hf_lua_put_pending(hf_buffer *record);
 /* Takes the answers of a request: 0 if it was refused, 1 if something is still open, 2 if the script can go on. */
 int hf_lua_answer(const hf_part *parts, uint32_t count);
+
+void hf_lua_cancel(void); /* nobody waits any more; says so for each open query */
 
 int hf_lua_query(lua_State *L, const char *kind, size_t length); /* the payload is at the top; returns its answer */
 int hf_lua_query_batch(lua_State *L, uint32_t count); /* at the top: a table of kind, payload, kind, payload, ... */
@@ -73,6 +76,8 @@ void hf_lua_encode(hf_buffer *out, lua_State *L); /* the value at the top */
 int hf_lua_decode(lua_State *L, const char *text, size_t length, int inside);
 void hf_lua_preview(hf_buffer *out, lua_State *L); /* the value at the top */
 void hf_lua_put_float(hf_buffer *out, double number);
+void hf_lua_globals(void);      /* the outcome that lists them; no code of the script runs */
+void hf_lua_globals_boot(void); /* what is there now is not listed, as long as it stays */
 
 /* ---- libraries ------------------------------------------------------------------------------------------------------------------- */
 
@@ -82,6 +87,7 @@ void hf_lua_open_base(lua_State *L);
 void hf_lua_open_sort(lua_State *L);
 void hf_lua_open_gsub(lua_State *L);
 void hf_lua_open_require(lua_State *L);
+void hf_lua_loading_dropped(void); /* the bodies of modules that were running never end */
 void hf_lua_open_alc(lua_State *L);
 
 /* ---- host.c: calls to the host ----------------------------------------------------------------------------------------------------- */

@@ -4,7 +4,9 @@
 
 #include "table.h"
 
-enum { DEEPEST = 3, FEW = 8 };
+enum { DEEPEST = 3, FEW = 8, ENTRIES_MAX = 20000 };
+
+static uint32_t patience; /* how many entries of tables may still be looked at: nearly all of a large one are not shown */
 
 static const char ellipsis[] = "\xE2\x80\xA6";
 
@@ -66,7 +68,26 @@ static void show_entries(hf_buffer *out, Table *table, size_t count, unsigned de
     if (entries != few) hf_free(entries);
 }
 
+static void show_head(hf_buffer *out, Table *table, unsigned depth) { /* of a table that is too large to be sorted */
+    hf_put_char(out, '{');
+    for (lua_Integer i = 1; !full(out); i++) {
+        const TValue *value = luaH_getint(table, i);
+        if (isempty(value)) break;
+        if (depth == DEEPEST) break;
+        show(out, value, depth + 1);
+        hf_put_text(out, ", ");
+    }
+    hf_put_text(out, ellipsis);
+    hf_put_char(out, '}');
+}
+
 static void show_table(hf_buffer *out, Table *table, unsigned depth) {
+    uint32_t size = luaH_realasize(table) + (uint32_t)sizenode(table);
+    if (size > patience) {
+        show_head(out, table, depth);
+        return;
+    }
+    patience -= size;
     size_t count = hf_lua_shape(table).count;
     hf_put_char(out, '{');
     if (count && depth == DEEPEST)
@@ -117,18 +138,34 @@ static int own_text(hf_buffer *out, lua_State *L) {
     return worked;
 }
 
+static void put_clipped(hf_buffer *out, hf_buffer *text, size_t limit) { /* as JSON; frees the text */
+    if (text->length > limit) {
+        text->length = (uint32_t)hf_clip(text->data, text->length, limit - strlen(ellipsis));
+        hf_put_text(text, ellipsis);
+    }
+    hf_put_string(out, text->data ? text->data : "", text->length);
+    hf_buffer_free(text);
+}
+
 void hf_lua_preview(hf_buffer *out, lua_State *L) {
     hf_buffer text = {0};
     hf_lua_reserve(L, 4);
     if (lua_type(L, -1) == LUA_TSTRING) {
         const TValue *value = hf_lua_top(L);
         hf_put(&text, hf_text(value), hf_clip(hf_text(value), hf_length(value), HF_PREVIEW_MAX + 8));
-    } else if (!own_text(&text, L))
+    } else if (!own_text(&text, L)) {
+        patience = UINT32_MAX;
         show(&text, hf_lua_top(L), 0);
-    if (full(&text)) {
-        text.length = (uint32_t)hf_clip(text.data, text.length, HF_PREVIEW_MAX - strlen(ellipsis));
-        hf_put_text(&text, ellipsis);
     }
-    hf_put_string(out, text.data ? text.data : "", text.length);
-    hf_buffer_free(&text);
+    put_clipped(out, &text, HF_PREVIEW_MAX);
+}
+
+void hf_lua_glance(hf_buffer *out, const TValue *value, size_t limit) {
+    hf_buffer text = {0};
+    patience = ENTRIES_MAX;
+    if (ttisstring(value))
+        hf_put(&text, hf_text(value), hf_clip(hf_text(value), hf_length(value), HF_PREVIEW_MAX + 8));
+    else
+        show(&text, value, 0);
+    put_clipped(out, &text, limit);
 }

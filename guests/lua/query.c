@@ -188,6 +188,24 @@ int hf_lua_answer(const hf_part *parts, uint32_t count) {
     return pause.open ? 1 : 2;
 }
 
+void hf_lua_cancel(void) {
+    lua_rawgetp(hf_main, LUA_REGISTRYINDEX, &answers);
+    for (uint32_t i = 0; i < pause.count; i++) {
+        if (pause.state[i]) { /* the answer to a part of a group */
+            lua_pushnil(hf_main);
+            lua_rawseti(hf_main, -2, i + 1);
+            continue;
+        }
+        hf_buffer record = {0};
+        hf_put_text(&record, "[\"cancelled\",");
+        hf_put_integer(&record, (int64_t)pause.first + i);
+        hf_put_char(&record, ']');
+        hf_emit(&record);
+    }
+    lua_pop(hf_main, 1);
+    end();
+}
+
 void hf_lua_open_query(lua_State *L) {
     lua_createtable(L, 1, 0);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &answers);

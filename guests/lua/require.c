@@ -94,6 +94,18 @@ static void begin_loading(lua_State *L) { /* leaves the guard at the top */
     lua_toclose(L, -1);
 }
 
+void hf_lua_loading_dropped(void) {
+    lua_rawgetp(hf_main, LUA_REGISTRYINDEX, &loading);
+    lua_pushnil(hf_main);
+    while (lua_next(hf_main, -2)) {
+        lua_pop(hf_main, 1);
+        lua_pushvalue(hf_main, -1);
+        lua_pushnil(hf_main);
+        lua_rawset(hf_main, -4);
+    }
+    lua_pop(hf_main, 1);
+}
+
 /* ---- the kinds of modules: the host's reply is in the place of BODY; pushes the value, or runs the body -------------------------- */
 
 static int finish(lua_State *L) { /* the value is at the top */

@@ -29,6 +29,9 @@ void hf_lua_entries(Table *table, hf_entry *entries, size_t count);
 #define hf_length(value) tsslen(tsvalue(value))
 int hf_lua_is_name(const TValue *value); /* a string that could be the name of a variable */
 
+/* A preview as a JSON string, by what lies in memory alone. */
+void hf_lua_glance(hf_buffer *out, const TValue *value, size_t limit);
+
 const TValue *hf_lua_top(lua_State *L);
 const char *hf_lua_type(const TValue *value);
 const void *hf_lua_address(const TValue *value);

@@ -1,5 +1,8 @@
 """Every Python block in the documentation runs."""
 
+import ast
+import asyncio
+import inspect
 import re
 from pathlib import Path
 
@@ -8,13 +11,20 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/sandbox.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/sandbox.md", "docs/sessions.md"])
 def test_the_examples_of_a_page_run_one_after_the_other(page):
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
     assert blocks
+    asyncio.run(run_all(page, blocks))
+
+
+async def run_all(page, blocks):
+    """As one program; `await` may stand anywhere."""
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, page, "exec"), names)
+        waiting = eval(compile(block, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        if inspect.isawaitable(waiting):
+            await waiting
 
 
 def test_links_between_pages_lead_somewhere():

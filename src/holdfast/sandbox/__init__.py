@@ -36,6 +36,7 @@ from holdfast.sandbox.host import Host, Loader, Module, Modules
 from holdfast.sandbox.image import Image, Label, compose, read_label
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.steps import (
+    Abandon,
     Breached,
     Call,
     Cancelled,
@@ -44,6 +45,7 @@ from holdfast.sandbox.steps import (
     Failed,
     Failure,
     Finished,
+    Globals,
     Outcome,
     Paused,
     Query,
@@ -58,6 +60,7 @@ from holdfast.sandbox.values import BigInt, Circular, Date, ErrorValue, Map, Opa
 
 __all__ = [
     "LANGUAGES",
+    "Abandon",
     "BigInt",
     "Breached",
     "Call",
@@ -73,6 +76,7 @@ __all__ = [
     "Failed",
     "Failure",
     "Finished",
+    "Globals",
     "Guest",
     "GuestFault",
     "GuestUnavailable",

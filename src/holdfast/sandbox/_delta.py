@@ -8,10 +8,10 @@ those from a to b and from b to c, whatever the memories are.
 """
 
 import struct
-import sys
-from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import accumulate
+from operator import sub
 from typing import Final, NamedTuple
 
 from holdfast.sandbox._errors import ImageDamaged
@@ -33,41 +33,28 @@ class Delta(NamedTuple):
     blocks: bytes
 
     def pack(self) -> bytes:
-        numbers = array("I")
-        previous = 0
-        for number in self.masks:
-            numbers.append(number - previous)
-            previous = number
-        masks = array("H", self.masks.values())
-        return struct.pack("<I", len(masks)) + _little(numbers) + _little(masks) + self.blocks
+        count, numbers = len(self.masks), [*self.masks]
+        gaps = map(sub, numbers, [0, *numbers])
+        return struct.pack(f"<I{count}I{count}H", count, *gaps, *self.masks.values()) + self.blocks
 
     @classmethod
     def unpack(cls, packed: bytes) -> "Delta":
         if len(packed) < 4:
             raise ImageDamaged
         (count,) = struct.unpack_from("<I", packed)
-        masks_at, blocks_at = 4 + count * 4, 4 + count * 6
-        if len(packed) < blocks_at:
+        if len(packed) < 4 + count * 6:
             raise ImageDamaged
-        gaps, masks = array("I", packed[4:masks_at]), array("H", packed[masks_at:blocks_at])
-        if sys.byteorder == "big":
-            gaps.byteswap()
-            masks.byteswap()
-        pages: dict[int, int] = {}
-        number = 0
-        for gap, mask in zip(gaps, masks, strict=True):
-            number += gap
-            pages[number] = mask
-        blocks = packed[blocks_at:]
-        if len(pages) != count or len(blocks) != sum(mask.bit_count() for mask in masks) * BLOCK:
+        fields = struct.unpack_from(f"<{count}I{count}H", packed, 4)
+        gaps, masks, blocks = fields[:count], fields[count:], packed[4 + count * 6 :]
+        pages = dict(zip(accumulate(gaps), masks, strict=True))
+        if len(pages) != count or len(blocks) != sum(map(int.bit_count, masks)) * BLOCK:
             raise ImageDamaged
         return cls(pages, blocks)
 
-
-def _little(numbers: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
+    @property
+    def end(self) -> int:
+        """The number after the last page's: pages are in ascending order."""
+        return next(reversed(self.masks), -1) + 1
 
 
 Xor = Callable[[bytes, bytes], bytes]
@@ -78,19 +65,19 @@ def xor_integers(left: bytes, right: bytes) -> bytes:
     return (int.from_bytes(left, "little") ^ int.from_bytes(right, "little")).to_bytes(len(left), "little")
 
 
-def difference(pairs: Iterable[tuple[int, bytes, bytes]], xor: Xor = xor_integers) -> Delta:
-    """The delta between pages before and after, given by ascending number."""
+def difference(numbers: list[int], before: list[bytes], after: list[bytes], xor: Xor = xor_integers) -> Delta:
+    """The delta between pages before and after, which have these numbers, in ascending order."""
     masks: dict[int, int] = {}
     old: list[bytes] = []
     new: list[bytes] = []
-    for number, before, after in pairs:
+    for number, left, right in zip(numbers, before, after, strict=True):
         mask = 0
         for start in range(0, PAGE, _QUARTER):  # most of a page is unchanged: four looks tell where to look closer
-            if after[start : start + _QUARTER] == before[start : start + _QUARTER]:
+            if left[start : start + _QUARTER] == right[start : start + _QUARTER]:
                 continue
             for at in range(start, start + _QUARTER, BLOCK):
-                now = after[at : at + BLOCK]
-                was = before[at : at + BLOCK]
+                was = left[at : at + BLOCK]
+                now = right[at : at + BLOCK]
                 if now != was:
                     mask |= 1 << at // BLOCK
                     old.append(was)

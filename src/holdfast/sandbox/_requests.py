@@ -7,13 +7,13 @@ from typing import Any, Final
 from holdfast.domain import Limits
 from holdfast.sandbox._errors import ValueRefused
 from holdfast.sandbox._zones import zone_table
-from holdfast.sandbox.steps import Call, Configure, Evaluate, Failure, Request, Resume, RunFile, Seal
+from holdfast.sandbox.steps import Abandon, Call, Configure, Evaluate, Failure, Globals, Request, Resume, RunFile, Seal
 from holdfast.sandbox.values import encode
 
 _HEAD: Final = struct.Struct("<BBHIIIIIdQ")
 _SIZE: Final = struct.Struct("<I")
 _ANSWER: Final = struct.Struct("<IIc")
-_EVALUATE, _RUN_FILE, _RESUME, _CALL, _SEAL, _CONFIGURE = 1, 2, 3, 4, 5, 6
+_EVALUATE, _RUN_FILE, _RESUME, _CALL, _SEAL, _CONFIGURE, _ABANDON, _GLOBALS = 1, 2, 3, 4, 5, 6, 7, 8
 _HAS_SEED, _HAS_ZONE = 1, 2
 _LARGEST: Final = 1 << 30
 _LATEST: Final = 8.64e15
@@ -68,6 +68,10 @@ def _parts(request: Request) -> tuple[int, list[bytes]]:
         return _SEAL, []
     if isinstance(request, Configure):
         return _CONFIGURE, []
+    if isinstance(request, Abandon):
+        return _ABANDON, []
+    if isinstance(request, Globals):
+        return _GLOBALS, []
     raise ValueRefused(f"a {type(request).__name__} is no request")
 
 

@@ -129,7 +129,7 @@ class Guest:
     """A language runtime, compiled. An older Holdfast's guest can be used by its bytes, so old images still thaw."""
 
     def __init__(self, engine: Engine, language: Language, wasm: bytes) -> None:
-        self.engine, self.language = engine, language
+        self.engine, self.language, self.wasm = engine, language, wasm
         self.digest = hashlib.sha256(wasm).digest()
         module = _compiled(engine, self.digest, wasm)
         make: type[Unchecked] | type[Public] = Unchecked if engine.unchecked else Public

@@ -98,6 +98,7 @@ class Sandbox:
         self._kept = b""
         self._now = 0.0
         self._started = self._started_cpu = 0.0
+        self._untimed = False
         self._first_look = _ticks(min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS))
         control = guest.control(instance)
         try:
@@ -153,6 +154,16 @@ class Sandbox:
         engine = self.guest.engine.wasm
         for _ in range(_LOOK_TICKS):
             engine.increment_epoch()
+
+    def untimed(self) -> None:
+        """Limits of time do not count until `timed` is called: for what is done again and has been within them before."""
+        self._untimed = True
+
+    def timed(self) -> None:
+        """Limits of time count from now on. May be called by a host function, while a step runs."""
+        if self._untimed:
+            self._untimed = False
+            self._started, self._started_cpu = time.monotonic(), time.thread_time()
 
     def _step(self, instance: Instance, request: Request, now: float, seed: int | None, zone: str | None) -> Outcome:
         if self._cancelled:
@@ -255,6 +266,8 @@ class Sandbox:
             return 0
         limits = self.limits
         left = float(_LOOK_MS)
+        if self._untimed:
+            return _ticks(left)
         if limits.wall_ms:
             wall = limits.wall_ms - (time.monotonic() - self._started) * 1000
             if wall <= 0:
@@ -296,12 +309,16 @@ class Sandbox:
 
     def freeze(self, label: Label | None = None) -> Image:
         """The state as an image. The sandbox goes on as before."""
-        with self._lock_resting():
+        if not self._lock.acquire(blocking=False):
+            raise SandboxBusy
+        try:
             if self._instance is None or self._memory is None:
                 raise SandboxClosed
             if self._seed is not None or self._zone is not None:  # no step has taken them yet; they belong to the state
                 self._step(self._instance, Configure(), 0.0, None, None)
             return self._memory.freeze(label or Label())
+        finally:
+            self._lock.release()
 
     def content(self) -> bytes:
         """The whole memory."""
@@ -323,6 +340,13 @@ class Sandbox:
     def cancelled(self) -> bool:
         """Whether `cancel` was called."""
         return self._cancelled
+
+    @property
+    def memory(self) -> int:
+        """The size of the memory in bytes. It never shrinks."""
+        if self._instance is None:
+            raise SandboxClosed
+        return self._instance.size()
 
     @property
     def closed(self) -> bool:

@@ -1,12 +1,14 @@
 """What a sandbox is asked to do, and what comes of it.
 
-A step is one of four requests. It ends in one of five outcomes, each with the events of the step:
+A step is one of six requests. Four of them run the script, and end in one of five outcomes, each with the events of the step:
 
     Evaluate, RunFile, Call, Resume  ->  Finished   the execution has a value
                                          Failed     the script raised
                                          Paused     it waits for answers, or for the clock
                                          Breached   a limit was exceeded   } the sandbox is closed:
                                          Cancelled  someone called cancel  } thaw its last image
+
+Two run nothing of it: `Abandon` drops the execution that waits, and `Globals` looks at variables. They end as `Finished`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.domain import Breach
 
 __all__ = [
+    "Abandon",
     "Breached",
     "Call",
     "Cancelled",
@@ -23,6 +26,7 @@ __all__ = [
     "Failed",
     "Failure",
     "Finished",
+    "Globals",
     "Outcome",
     "Paused",
     "Query",
@@ -70,6 +74,22 @@ class Resume(NamedTuple):
     answers: Mapping[int, Any] = {}
 
 
+class Abandon(NamedTuple):
+    """Drop the execution that waits, where it stands: none of its code runs any more, not even to clean up.
+
+    Its value is undefined or nil, and its open queries are `cancelled` events. What it has changed stays.
+    """
+
+
+class Globals(NamedTuple):
+    """Describe the global variables, also while an execution waits. No code of the script runs, and nothing changes for it.
+
+    The value is {name: {"type", "preview", "digest"}}. A digest is a hash of all that a value holds: it is the same for the
+    same content in every fork, and differs when something deep inside differs. What a guest has when it boots is left out as
+    long as the variable is the same.
+    """
+
+
 class Seal(NamedTuple):
     """Finish a template: nothing may wait, counters start again, and the heap is made ready to be shared."""
 
@@ -78,7 +98,7 @@ class Configure(NamedTuple):
     """Take the seed and the time zone that come with the step, and do nothing else."""
 
 
-Request = Evaluate | RunFile | Call | Resume | Seal | Configure
+Request = Evaluate | RunFile | Call | Resume | Abandon | Globals | Seal | Configure
 
 
 class Query(NamedTuple):

@@ -1,0 +1,12 @@
+"""The use cases, and the library's face: templates, sessions, executions, queries, workflows. No transport, and no rules of transports.
+
+Begin with `Holdfast`.
+"""
+
+from holdfast.control.executions import Executions
+from holdfast.control.holdfast import Holdfast
+from holdfast.control.queries import Queries
+from holdfast.control.sessions import Sessions
+from holdfast.control.templates import Templates
+
+__all__ = ["Executions", "Holdfast", "Queries", "Sessions", "Templates"]

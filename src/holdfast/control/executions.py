@@ -1,0 +1,194 @@
+"""Executions: runs inside a session."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from holdfast.control._once import Once
+from holdfast.domain import (
+    EXECUTION,
+    Budget,
+    Event,
+    Execution,
+    ExecutionKind,
+    ExecutionStatus,
+    InvalidValue,
+    QueryState,
+    new_id,
+    parse_id,
+)
+from holdfast.runtime import Cancel, Runtime, Start, Turn, checked
+from holdfast.store import Page, Reply
+
+_LARGEST_SOURCE: Final = 16 << 20
+_LOOK_S: Final = 1.0
+
+
+class Executions:
+    """`hf.executions`: run, wait, cancel, look."""
+
+    def __init__(self, runtime: Runtime, once: Once) -> None:
+        self._runtime, self._once = runtime, once
+
+    async def run(
+        self,
+        session: UUID | str,
+        source: str,
+        *,
+        budget: Budget | None = None,
+        wait: bool = False,
+        background: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Turn:
+        """Runs a snippet as a REPL does. Returns when it has ended or waits for somebody, with where it stands.
+
+        While another execution runs or waits this raises `SessionBusy`; with `wait` it waits for its turn. With `background` it returns as
+        soon as it is sure to run, come what may.
+        """
+        start = Start(new_id(), ExecutionKind.REPL, source, budget=budget, wait=wait, durable=background)
+        return await self._start(session, start, idempotency_key)
+
+    async def run_file(
+        self,
+        session: UUID | str,
+        source: str,
+        path: str,
+        args: Any = None,
+        *,
+        budget: Budget | None = None,
+        wait: bool = False,
+        background: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Turn:
+        """Runs a file's text. `path` is its name in stack traces and for relative imports; `args` is `__ARGS__` in the script."""
+        if not isinstance(path, str) or not path.strip():
+            raise InvalidValue("a file has a path")
+        start = Start(new_id(), ExecutionKind.RUN_FILE, source, path, checked(args, "args"), budget, wait, background)
+        return await self._start(session, start, idempotency_key)
+
+    async def strategy(
+        self,
+        session: UUID | str,
+        source: str,
+        ctx: dict[str, Any] | None = None,
+        *,
+        budget: Budget | None = None,
+        wait: bool = False,
+        background: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Turn:
+        """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`."""
+        ctx = checked({} if ctx is None else ctx, "ctx")
+        if not isinstance(ctx, dict):
+            raise InvalidValue("ctx must be an object")
+        budget = budget or Budget.parse(ctx.get("budget"))
+        start = Start(new_id(), ExecutionKind.STRATEGY, source, "strategy", ctx, budget, wait, background)
+        return await self._start(session, start, idempotency_key)
+
+    async def _start(self, session: UUID | str, start: Start, key: str | None) -> Turn:
+        session_id = parse_id(session, "session")
+        if not isinstance(start.source, str) or len(start.source) > _LARGEST_SOURCE:
+            raise InvalidValue(f"a source is text of at most {_LARGEST_SOURCE} characters")
+
+        async def do(reply: Reply | None) -> Turn:
+            if reply is not None:
+                start.reply = reply._replace(outcome={"execution_id": str(start.id)})
+            if start.durable:
+                return await self._in_background(session_id, start)
+            return await self.rest(await self._runtime.submit(session_id, start))
+
+        async def again(outcome: dict[str, Any]) -> Turn:
+            return await self.rest(await self.turn(outcome["execution_id"]))
+
+        if key is None:
+            return await do(None)
+        request = {
+            "session": str(session_id),
+            "kind": start.kind,
+            "source": start.source,
+            "path": start.path,
+            "args": start.args,
+        }
+        return await self._once(key, request, do, again)
+
+    async def _in_background(self, session_id: UUID, start: Start) -> Turn:
+        """Returns once the store knows of the execution."""
+        loop = asyncio.get_running_loop()
+        begun = asyncio.Event()
+        start.told = lambda: loop.call_soon_threadsafe(begun.set)
+        ended = self._runtime.submit(session_id, start)
+        told = loop.create_task(begun.wait())
+        await asyncio.wait([told, ended], return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        if ended.done():
+            return await self.rest(ended.result())
+        ended.add_done_callback(lambda future: future.cancelled() or future.exception())
+        return await self.turn(start.id)
+
+    async def rest(self, turn: Turn) -> Turn:
+        """Where an execution stands when the tools of the host that it waited for have answered."""
+        if self._runtime.waits_for_tools(turn):
+            return await self._until(turn.execution.id, lambda turn: not self._runtime.waits_for_tools(turn))
+        return turn
+
+    async def _until(self, execution_id: UUID, enough: Callable[[Turn], bool]) -> Turn:
+        while True:
+            with self._runtime.moves(execution_id) as moved:  # before looking, so that no move is missed
+                turn = await self.turn(execution_id)
+                if enough(turn):
+                    return turn
+                await asyncio.wait([moved], timeout=_LOOK_S)  # another process may run it: nobody tells us then
+
+    async def turn(self, execution: UUID | str) -> Turn:
+        """Where an execution stands now, and what it waits for."""
+        return await self._runtime.call(self._turn, parse_id(execution, "execution"))
+
+    def _turn(self, execution_id: UUID) -> Turn:
+        store = self._runtime.store
+        found = store.get_execution(execution_id)
+        queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
+        return Turn(store.get_session(found.session_id), found, queries.items)
+
+    async def wait(self, execution: UUID | str, timeout: float | None = None) -> Turn:
+        """Waits until an execution has ended or waits for somebody outside; timers and tools of the host are waited for.
+
+        Raises `TimeoutError` after so many seconds.
+        """
+        async with asyncio.timeout(timeout):
+            return await self._until(parse_id(execution, "execution"), self._runtime.needs_others)
+
+    async def cancel(self, execution: UUID | str) -> Execution:
+        """Stops an execution, running or paused. The session can be used afterwards. One that has ended stays as it is."""
+        execution_id = parse_id(execution, "execution")
+        found = await self.get(execution_id)
+        if not EXECUTION.is_final(found.status):
+            running = self._runtime.cancel(found.session_id)
+            if running is not None:
+                await asyncio.wait([running])
+            await self._runtime.submit(found.session_id, Cancel(execution_id))
+            found = await self.get(execution_id)
+        return found
+
+    async def get(self, execution: UUID | str) -> Execution:
+        """Raises `ExecutionNotFound`."""
+        return await self._runtime.call(self._runtime.store.get_execution, parse_id(execution, "execution"))
+
+    async def list(
+        self,
+        session: UUID | str | None = None,
+        *,
+        status: ExecutionStatus | str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Execution]:
+        """Newest first."""
+        statuses = [] if status is None else [ExecutionStatus(status)]
+        session_id = None if session is None else parse_id(session, "session")
+        listed = self._runtime.store.list_executions
+        return await self._runtime.call(listed, session_id, statuses=statuses, limit=limit, after=after)
+
+    async def events(self, execution: UUID | str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+        """In order, those after `after_seq`."""
+        listed = self._runtime.store.list_events
+        return await self._runtime.call(listed, parse_id(execution, "execution"), after_seq=after_seq, limit=limit)

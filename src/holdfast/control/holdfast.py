@@ -1,0 +1,147 @@
+"""The library: one object that holds a store's sessions."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import Any, Final, Self
+
+from holdfast.control._once import Once
+from holdfast.control.executions import Executions
+from holdfast.control.queries import Queries
+from holdfast.control.sessions import Sessions
+from holdfast.control.templates import Templates
+from holdfast.domain import HoldfastError, Retention, SessionState
+from holdfast.runtime import Function, Runtime, RuntimeClosed, Settings, Tool
+from holdfast.store import Store, open_store
+from holdfast.store.workflows import SessionStore
+
+_log: Final = logging.getLogger("holdfast")
+_SWEEP_S: Final = 60.0
+
+
+class Holdfast:
+    """Script sessions in a store. An asynchronous context manager:
+
+    async with Holdfast.open("sqlite:///work.db") as hf:
+        template = await hf.templates.create("first")
+        session = await hf.sessions.create("first")
+        turn = await hf.executions.run(session.id, "await ask('Who?')")
+    """
+
+    templates: Templates
+    sessions: Sessions
+    executions: Executions
+    queries: Queries
+    workflows: SessionStore
+
+    def __init__(
+        self,
+        address: str | Store,
+        *,
+        key: bytes | None = None,
+        functions: Iterable[Function] = (),
+        tools: Iterable[Tool] = (),
+        settings: Settings | None = None,
+        retention: Retention | None = None,
+    ) -> None:
+        self._address, self._key, self._settings = address, key, settings
+        self._functions, self._tools = tuple(functions), tuple(tools)
+        self.retention = retention or Retention()
+        self._runtime: Runtime | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    @classmethod
+    def open(
+        cls,
+        address: str | Store = "memory:",
+        *,
+        key: bytes | None = None,
+        functions: Iterable[Function] = (),
+        tools: Iterable[Tool] = (),
+        settings: Settings | None = None,
+        retention: Retention | None = None,
+    ) -> Self:
+        """Holdfast on a store: `memory:`, `sqlite:///file`, `postgresql://...`, or one of your own.
+
+        `key` (16 to 64 bytes) seals the images; without one the store keeps its own. `functions` and `tools` are what templates may grant
+        to scripts.
+        """
+        return cls(address, key=key, functions=functions, tools=tools, settings=settings, retention=retention)
+
+    async def __aenter__(self) -> Self:
+        address = self._address
+        store = await asyncio.to_thread(open_store, address) if isinstance(address, str) else address
+        runtime = Runtime(store, key=self._key, functions=self._functions, tools=self._tools, settings=self._settings)
+        try:
+            await runtime.start()
+        except BaseException:
+            await asyncio.to_thread(store.close)
+            raise
+        once = Once(runtime)
+        self._runtime = runtime
+        self.templates, self.sessions = Templates(runtime, once), Sessions(runtime, once)
+        self.executions = Executions(runtime, once)
+        self.queries = Queries(runtime, once, self.executions)
+        self.workflows = SessionStore(store)
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_now_and_then())
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+        if self._runtime is not None:
+            await self._runtime.close()
+
+    async def summary(self) -> dict[str, Any]:
+        """How many sessions there are in each state, how many are in memory, how many jobs wait."""
+        runtime = self._opened()
+        counts = await runtime.call(runtime.store.count_sessions)
+        return {"sessions": {state.value: counts.get(state, 0) for state in SessionState}} | runtime.figures
+
+    # ---- retention -----------------------------------------------------------------------------------------------------------------
+
+    async def sweep(self) -> dict[str, int]:
+        """Does at once what retention asks for, and is otherwise done every minute. Tells what went."""
+        runtime, retention = self._opened(), self.retention
+        now = int(runtime.settings.clock())
+        gone = {"checkpoints": 0, "closed": 0, "deleted": 0}
+        gone["replies"] = await runtime.call(runtime.store.drop_replies, now - retention.replies_ms)
+        if not retention.prunes and retention.idle_ms is None and retention.closed_ms is None:
+            return gone
+        after: str | None = None
+        while True:
+            page = await self.sessions.list(limit=200, after=after)
+            for session in page.items:
+                with contextlib.suppress(HoldfastError):  # one that is busy, or gone, is looked at next time
+                    if retention.deletes(session, now):
+                        await self.sessions.delete(session.id)
+                        gone["deleted"] += 1
+                    elif retention.closes(session, now):
+                        await self.sessions.close(session.id)
+                        gone["closed"] += 1
+                    elif retention.prunes and session.steps > (retention.checkpoints or 0):
+                        gone["checkpoints"] += await self._prune(session.id, now)
+            after = page.next
+            if after is None:
+                return gone
+
+    async def _prune(self, session_id: Any, now: int) -> int:
+        retention = self.retention
+        before = None if retention.checkpoints_ms is None else now - retention.checkpoints_ms
+        return await self.sessions.prune(session_id, keep=retention.checkpoints, before=before)
+
+    async def _sweep_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            try:
+                await self.sweep()
+            except HoldfastError as error:
+                _log.warning("what is old could not be removed: %s", error)
+
+    def _opened(self) -> Runtime:
+        if self._runtime is None:
+            raise RuntimeClosed("use it as a context manager: async with Holdfast.open(...) as hf")
+        return self._runtime

@@ -1,0 +1,283 @@
+"""Sessions: long-lived program states, and their history."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from holdfast.control._once import Once
+from holdfast.control.templates import which
+from holdfast.domain import (
+    Budget,
+    ErrorEntry,
+    InvalidValue,
+    Node,
+    Origin,
+    Session,
+    SessionState,
+    new_id,
+    parse_id,
+)
+from holdfast.runtime import (
+    Close,
+    Fork,
+    Prune,
+    Rewind,
+    Runtime,
+    StartUp,
+    checked,
+    difference,
+    fresh_seed,
+    globals_at,
+    independent,
+)
+from holdfast.store import Commit, Page, Reply
+
+
+class Sessions:
+    """`hf.sessions`: create, get, list, close, delete; fork, rewind, tree, diff, prune; errors."""
+
+    def __init__(self, runtime: Runtime, once: Once) -> None:
+        self._runtime, self._once = runtime, once
+
+    # ---- life ----------------------------------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        template: UUID | str,
+        *,
+        version: int | None = None,
+        name: str | None = None,
+        meta: dict[str, Any] | None = None,
+        budget: Budget | None = None,
+        idempotency_key: str | None = None,
+    ) -> Session:
+        """A new session of a template, by default of its latest version. `meta` is yours: Holdfast keeps it and never reads it.
+
+        Startup files that run in each session run now; the session is `crashed` if one fails.
+        """
+        meta = checked(meta or {}, "meta")
+
+        async def do(reply: Reply | None) -> Session:
+            return await self._create(template, version, name, meta, budget, reply)
+
+        async def again(outcome: dict[str, Any]) -> Session:
+            return await self.get(outcome["session_id"])
+
+        request = {"template": str(template), "version": version, "name": name, "meta": meta, "budget": budget}
+        return await self._once(idempotency_key, request, do, again)
+
+    async def _create(
+        self,
+        template: UUID | str,
+        version: int | None,
+        name: str | None,
+        meta: dict[str, Any],
+        budget: Budget | None,
+        reply: Reply | None,
+    ) -> Session:
+        session, starts = await self._runtime.call(self._insert, template, version, name, meta, budget, reply)
+        if starts:
+            await self._runtime.submit(session.id, StartUp())
+            return await self.get(session.id)
+        return session
+
+    def _insert(
+        self,
+        template: UUID | str,
+        version: int | None,
+        name: str | None,
+        meta: dict[str, Any],
+        budget: Budget | None,
+        reply: Reply | None,
+    ) -> tuple[Session, bool]:
+        runtime = self._runtime
+        found = runtime.store.get_template(which(template))
+        number = version or found.latest
+        starts = bool(runtime.core.shelf.get(found.id, number).startup)
+        now = int(runtime.settings.clock())
+        state = SessionState.STARTING if starts else SessionState.READY
+        session = Session(new_id(), found.id, number, state, now, now, name, meta, seed=fresh_seed(), budget=budget)
+        if starts:
+            runtime.core.own(session)
+            session.version = 1
+        commit = Commit(session, None, 0, runtime.core.token())
+        if reply is not None:
+            commit.reply = reply._replace(outcome={"session_id": str(session.id)})
+        runtime.core.committer.commit(commit)
+        return session, starts
+
+    async def get(self, session: UUID | str) -> Session:
+        """Raises `SessionNotFound`."""
+        return await self._runtime.call(self._runtime.store.get_session, parse_id(session, "session"))
+
+    async def list(
+        self,
+        *,
+        states: Sequence[SessionState | str] = (),
+        template: UUID | str | None = None,
+        name: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        """Newest first."""
+        template_id = None
+        if template is not None:
+            template_id = (await self._runtime.call(self._runtime.store.get_template, which(template))).id
+        return await self._runtime.call(
+            self._runtime.store.list_sessions,
+            states=[SessionState(state) for state in states],
+            template_id=template_id,
+            name=name,
+            limit=limit,
+            after=after,
+        )
+
+    async def close(self, session: UUID | str) -> Session:
+        """Ends a session, and what runs or waits in it. Its history stays. Closing it twice is fine."""
+        session_id = parse_id(session, "session")
+        await self._stop(session_id)
+        closed: Session = await self._runtime.submit(session_id, Close())
+        return closed
+
+    async def delete(self, session: UUID | str) -> None:
+        """Removes a session and all that belongs to it. Sessions that were forked from it stay whole."""
+        session_id = parse_id(session, "session")
+        await self.close(session_id)
+        await self._runtime.call(self._delete, session_id)
+
+    def _delete(self, session_id: UUID) -> None:
+        runtime = self._runtime
+        runtime.store.delete_session(session_id, independent(runtime.store, session_id, runtime.core.key))
+
+    async def _stop(self, session_id: UUID) -> None:
+        running = self._runtime.cancel(session_id)
+        if running is not None:
+            await asyncio.wait([running])
+
+    # ---- history -------------------------------------------------------------------------------------------------------------------
+
+    async def fork(
+        self,
+        session: UUID | str,
+        checkpoint: int | None = None,
+        *,
+        name: str | None = None,
+        meta: dict[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Session:
+        """A new session that goes on from a checkpoint of this one, by default from its present state. No image is copied."""
+        return (await self.fork_many(session, 1, checkpoint, name=name, meta=meta, idempotency_key=idempotency_key))[0]
+
+    async def fork_many(
+        self,
+        session: UUID | str,
+        count: int,
+        checkpoint: int | None = None,
+        *,
+        name: str | None = None,
+        meta: dict[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Sequence[Session]:
+        """Several forks at once, each with random numbers of its own."""
+        session_id = parse_id(session, "session")
+        if type(count) is not int or not 0 < count <= 10_000:
+            raise InvalidValue("between 1 and 10000 forks can be made at once")
+        meta = checked(meta or {}, "meta")
+
+        async def do(reply: Reply | None) -> Sequence[Session]:
+            forks: Sequence[Session] = await self._runtime.submit(session_id, Fork(checkpoint, count, name, meta, reply))
+            return forks
+
+        async def again(outcome: dict[str, Any]) -> Sequence[Session]:
+            return [await self.get(fork) for fork in outcome["session_ids"]]
+
+        request = {"fork": str(session_id), "count": count, "checkpoint": checkpoint, "name": name, "meta": meta}
+        return await self._once(idempotency_key, request, do, again)
+
+    async def rewind(self, session: UUID | str, checkpoint: int, *, idempotency_key: str | None = None) -> Session:
+        """Makes an earlier checkpoint the present state. What came after it stays in the history, and can be rewound to.
+
+        If an execution waited there, a new one waits there now, with the same queries under new ids. 0 is the session's beginning.
+        """
+        session_id = parse_id(session, "session")
+
+        async def do(reply: Reply | None) -> Session:
+            rewound: Session = await self._runtime.submit(session_id, Rewind(checkpoint, reply))
+            return rewound
+
+        async def again(outcome: dict[str, Any]) -> Session:
+            return await self.get(session_id)
+
+        return await self._once(idempotency_key, {"rewind": str(session_id), "checkpoint": checkpoint}, do, again)
+
+    async def checkpoints(self, session: UUID | str) -> Sequence[Node]:
+        """All checkpoints, in the order in which they were made."""
+        session_id = (await self.get(session)).id
+        return await self._runtime.call(self._runtime.store.list_nodes, session_id)
+
+    async def tree(self, session: UUID | str) -> dict[str, Any]:
+        """The history of a session as a tree: each checkpoint with those that follow it, and the sessions that were forked there."""
+        return await self._runtime.call(self._tree, parse_id(session, "session"))
+
+    def _tree(self, session_id: UUID) -> dict[str, Any]:
+        store = self._runtime.store
+        session = store.get_session(session_id)
+        forks: dict[int, list[str]] = {}
+        for fork in store.list_forks(session_id):
+            if fork.origin is not None:
+                forks.setdefault(fork.origin.number, []).append(str(fork.id))
+        root: dict[str, Any] = {"number": 0, "children": [], "forks": forks.get(0, []), "head": session.head == 0}
+        nodes = {0: root}
+        for node in store.list_nodes(session_id):
+            described = {
+                "number": node.number,
+                "execution_id": str(node.execution_id),
+                "created_at": node.created_at,
+                "bytes": node.size,
+                "open": [f"q-{number}" for number in node.open],
+                "head": node.number == session.head,
+                "children": [],
+                "forks": forks.get(node.number, []),
+            }
+            nodes[node.number] = described
+            nodes.get(node.parent, root)["children"].append(described)
+        origin = session.origin
+        return {
+            "session_id": str(session_id),
+            "origin": None if origin is None else {"session_id": str(origin.session_id), "checkpoint": origin.number},
+            "root": root,
+        }
+
+    async def diff(self, session: UUID | str, before: int, after: int | None = None) -> dict[str, Any]:
+        """The global variables that differ between two checkpoints, by default between one and the present: added, removed, changed."""
+        return await self._runtime.call(self._diff, parse_id(session, "session"), before, after)
+
+    def _diff(self, session_id: UUID, before: int, after: int | None) -> dict[str, Any]:
+        core = self._runtime.core
+        session = core.store.get_session(session_id)
+        shelved = core.shelf.get(session.template_id, session.template_version)
+        later = session.head if after is None else after
+        found = [globals_at(core, shelved, Origin(session_id, number)) for number in (before, later)]
+        return difference(*found)
+
+    async def prune(self, session: UUID | str, *, keep: int | None = None, before: int | None = None) -> int:
+        """Drops checkpoints: all but the newest `keep`, of those made before a time in milliseconds. Tells how many went.
+
+        The present state and those that forks began at always stay. Events stay.
+        """
+        pruned: int = await self._runtime.submit(parse_id(session, "session"), Prune(keep, before))
+        return pruned
+
+    # ---- errors --------------------------------------------------------------------------------------------------------------------
+
+    async def errors(self, session: UUID | str, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
+        """What went wrong in a session, oldest first."""
+        session_id = (await self.get(session)).id
+        return await self._runtime.call(self._runtime.store.list_errors, session_id, limit=limit, after=after)
+
+    async def resolve_error(self, session: UUID | str, error: UUID | str) -> None:
+        """Notes that an error was dealt with."""
+        now = int(self._runtime.settings.clock())
+        session_id, error_id = parse_id(session, "session"), parse_id(error, "error entry")
+        await self._runtime.call(self._runtime.store.resolve_error, session_id, error_id, now)

@@ -1,0 +1,365 @@
+"""What Holdfast keeps: templates, sessions, executions, steps with their events and checkpoints, queries, error entries.
+
+Plain values. Whoever has one may change it; that changes nothing anywhere else, since stores take and give copies. Times are
+milliseconds since 1970. What only a store can say, such as a row's place, is not here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple, Self
+from uuid import UUID
+
+from holdfast.domain._budget import Budget
+from holdfast.domain._errors import InvalidValue
+from holdfast.domain._ids import query_id
+from holdfast.domain._limits import Limits
+from holdfast.domain._metrics import Metrics
+from holdfast.domain._payloads import QueryKind
+from holdfast.domain._states import ExecutionStatus, QueryState, SessionState
+
+class _Copied:
+    """A record that can be copied. Field by field: `dataclasses.replace` takes three times as long, and this is done at every pause."""
+
+    __slots__ = ()
+
+    def copy(self) -> Self:
+        kind = type(self)
+        names: tuple[str, ...] = kind.__slots__
+        twin = object.__new__(kind)
+        for name in names:
+            setattr(twin, name, getattr(self, name))
+        return twin
+
+
+# ---- templates ---------------------------------------------------------------------------------------------------------------------
+
+
+class SourceFile(NamedTuple):
+    """A file by name."""
+
+    filename: str
+    text: str
+
+
+class StartupFile(NamedTuple):
+    """A file that runs before a session is used: once when the template is made, or in each session as it starts.
+
+    One that is part of the template costs a session nothing. One that runs in each session may ask and use capabilities.
+    """
+
+    filename: str
+    text: str
+    when: Literal["template", "session"] = "template"
+
+
+class Capability(NamedTuple):
+    """Something that sessions of a template may reach. Nothing is granted that is not named here."""
+
+    kind: str
+    name: str
+    enabled: bool = True
+    config: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSpec:
+    """What a version of a template is made from."""
+
+    language: str = "javascript"
+    libraries: tuple[SourceFile, ...] = ()
+    modules: tuple[SourceFile, ...] = ()
+    startup: tuple[StartupFile, ...] = ()
+    capabilities: tuple[Capability, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        _distinct("module", [module.filename for module in self.modules])
+        _distinct("startup file", [file.filename for file in self.startup])
+        _distinct("capability", [f"{capability.kind} {capability.name}" for capability in self.capabilities])
+
+    def grants(self, kind: str, name: str) -> bool:
+        """Whether sessions may use this."""
+        return any(c.kind == kind and c.name == name and c.enabled for c in self.capabilities)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "language": self.language,
+            "libraries": [file._asdict() for file in self.libraries],
+            "modules": [file._asdict() for file in self.modules],
+            "startup": [file._asdict() for file in self.startup],
+            "capabilities": [capability._asdict() | {"config": dict(capability.config)} for capability in self.capabilities],
+            "limits": {name: getattr(self.limits, name) for name in Limits.__dataclass_fields__},
+        }
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        return cls(
+            language=given["language"],
+            libraries=tuple(SourceFile(**file) for file in given["libraries"]),
+            modules=tuple(SourceFile(**file) for file in given["modules"]),
+            startup=tuple(StartupFile(**file) for file in given["startup"]),
+            capabilities=tuple(Capability(**capability) for capability in given["capabilities"]),
+            limits=Limits(**given["limits"]),
+        )
+
+
+def _distinct(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue(f"two of one name: {what} {name!r}")
+
+
+@dataclass(slots=True)
+class Template(_Copied):
+    """A template by name. Its versions never change; `latest` is the number of the newest."""
+
+    id: UUID
+    name: str
+    latest: int
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateVersion:
+    """One version: what it is made from, the guest that it was baked with, and the digest of what came of it."""
+
+    template_id: UUID
+    number: int
+    spec: TemplateSpec
+    guest: bytes
+    baked: bytes
+    created_at: int
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------------------------------
+
+
+class Origin(NamedTuple):
+    """A checkpoint of a session: where another one was forked from, or what a delta was made against."""
+
+    session_id: UUID
+    number: int
+
+
+@dataclass(slots=True)
+class Session(_Copied):
+    """One long-lived program state.
+
+    `head` is the checkpoint that is its present state; 0 is its beginning: the template, or the checkpoint it was forked from.
+    `steps` and `queries` are the last numbers used. `version` goes up with each commit, `fence` with each change of `owner`.
+    """
+
+    id: UUID
+    template_id: UUID
+    template_version: int
+    state: SessionState
+    created_at: int
+    updated_at: int
+    name: str | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+    closed_at: int | None = None
+    version: int = 1
+    fence: int = 0
+    owner: UUID | None = None
+    head: int = 0
+    steps: int = 0
+    queries: int = 0
+    execution_id: UUID | None = None
+    wake_at: int | None = None
+    seed: int | None = None
+    origin: Origin | None = None
+    budget: Budget | None = None
+    llm_calls: int = 0
+    tokens: int = 0
+    last_error: str | None = None
+
+    def copy(self) -> Self:
+        twin = _Copied.copy(self)
+        twin.meta = dict(self.meta)
+        return twin
+
+
+class ExecutionKind(StrEnum):
+    """Why an execution runs."""
+
+    REPL = "repl"
+    RUN_FILE = "run_file"
+    STARTUP = "startup"
+    STRATEGY = "strategy"
+
+
+@dataclass(slots=True)
+class Execution(_Copied):
+    """One run inside a session. Its events are those of the session's steps from `first_step` to `last_step`.
+
+    `parent_id` is set where it goes on from the middle of another: after a fork or a rewind.
+    """
+
+    id: UUID
+    session_id: UUID
+    kind: ExecutionKind
+    status: ExecutionStatus
+    started_at: int
+    first_step: int
+    last_step: int
+    seq: int = 0
+    input: str | None = None
+    path: str | None = None
+    args: Any = None
+    ended_at: int | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    metrics: Metrics = field(default_factory=Metrics)
+    budget: Budget | None = None
+    parent_id: UUID | None = None
+
+    def copy(self) -> Self:
+        twin = _Copied.copy(self)
+        twin.metrics = self.metrics.copy()
+        return twin
+
+
+class EventType(StrEnum):
+    """What an event tells."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    CONSOLE = "console"
+    VALUE = "value"
+    EXCEPTION = "exception"
+    SYSTEM = "system"
+    INPUT_ECHO = "input_echo"
+    QUERY = "query"
+    ANSWER = "answer"
+    CHECKPOINT = "checkpoint"
+    PROGRESS = "progress"
+    LOG = "log"
+
+
+class Event(NamedTuple):
+    """Something that happened in an execution. `seq` counts from 1 without gaps."""
+
+    seq: int
+    ts: int
+    type: str
+    payload: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """A state that can be gone back to.
+
+    `sealed` is the image, as a difference from `base`, or from the template if that is None. `depth` is how many checkpoints lie
+    between it and the template; those on the way to a base of depth `n & (n - 1)` make every chain short. `open` are the numbers of
+    the queries that waited.
+    """
+
+    depth: int
+    base: Origin | None
+    sealed: bytes
+    open: tuple[int, ...] = ()
+    wake_at: int | None = None
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step left: its events, and a checkpoint unless it was rolled back or pruned. `parent` is where it went on from."""
+
+    number: int
+    parent: int
+    execution_id: UUID
+    created_at: int
+    first_seq: int
+    events: list[Event]
+    checkpoint: Checkpoint | None = None
+
+
+class Node(NamedTuple):
+    """A checkpoint in the history of a session, without its image."""
+
+    number: int
+    parent: int
+    execution_id: UUID
+    created_at: int
+    depth: int
+    base: Origin | None
+    size: int
+    open: tuple[int, ...]
+    wake_at: int | None = None
+
+
+# ---- queries -----------------------------------------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """A value, or an error that is raised where the script asked."""
+
+    value: Any = None
+    error: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+
+    def same_as(self, other: "Answer") -> bool:
+        """Whether it says the same; how many tokens it took does not matter."""
+        return self.error == other.error and _same(self.value, other.value)
+
+    def as_dict(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"error": self.error} if self.error is not None else {"value": self.value}
+        return plain if self.usage is None else plain | {"usage": self.usage}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        return cls(given.get("value"), given.get("error"), given.get("usage"))
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equal as JSON: to Python 1, 1.0 and True are one."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+@dataclass(slots=True)
+class Query(_Copied):
+    """What a paused execution waits for. `guest_id` is what the script's side calls it; a timer has none.
+
+    `started_at` is set, and durable, before a tool runs that must not run twice.
+    """
+
+    session_id: UUID
+    number: int
+    execution_id: UUID
+    kind: QueryKind
+    payload: dict[str, Any]
+    asked_at: int
+    guest_id: int | None = None
+    state: QueryState = QueryState.OPEN
+    deadline: int | None = None
+    started_at: int | None = None
+    closed_at: int | None = None
+    answer: Answer | None = None
+
+    @property
+    def id(self) -> str:
+        return query_id(self.number)
+
+
+# ---- the rest ----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ErrorEntry:
+    """One entry in a session's error history."""
+
+    id: UUID
+    timestamp: int
+    phase: str
+    task_id: str | None
+    execution_id: UUID | None
+    kind: str
+    message: str
+    attempt: int = 1
+    resolved_at: int | None = None

@@ -1,0 +1,54 @@
+"""Who runs what: residency, scheduling, commit, recovery, leases, timers.
+
+Begin with `Runtime`; `stepping` has one step, `jobs` and `timeline` what can be done with a session, `dispatch` which of it runs when.
+"""
+
+from holdfast.runtime._errors import (
+    EffectUncertain,
+    GuestMissing,
+    HostFailed,
+    KeyMismatch,
+    LimitExceeded,
+    QueryExpired,
+    RecoveryFailed,
+    ReplayDiverged,
+    RuntimeClosed,
+)
+from holdfast.runtime._plain import checked
+from holdfast.runtime.effects import EffectKind, Function, Tool
+from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, StartUp, Turn
+from holdfast.runtime.runtime import Runtime, Settings
+from holdfast.runtime.timeline import Fork, Prune, Rewind, difference, fresh_seed, globals_at, independent
+
+__all__ = [
+    "Answers",
+    "Cancel",
+    "CancelQuery",
+    "Close",
+    "EffectKind",
+    "EffectUncertain",
+    "Fork",
+    "Function",
+    "GuestMissing",
+    "HostFailed",
+    "Job",
+    "KeyMismatch",
+    "LimitExceeded",
+    "Prune",
+    "QueryExpired",
+    "RecoveryFailed",
+    "ReplayDiverged",
+    "Rewind",
+    "Runtime",
+    "RuntimeClosed",
+    "Settings",
+    "Start",
+    "StartUp",
+    "Tool",
+    "Turn",
+    "checked",
+    "difference",
+    "fresh_seed",
+    "globals_at",
+    "independent",
+]

@@ -1,0 +1,75 @@
+"""Errors of the runtime.
+
+HoldfastError
+├── RuntimeClosed      Holdfast was closed
+├── KeyMismatch        the store's images are sealed with another key
+├── GuestMissing       the guest that a session was made with is not in the store
+├── ReplayDiverged     a step that was run again did something else than before
+├── EffectUncertain    an effect may or may not have happened
+├── RecoveryFailed     a step brought its process down again and again
+├── HostFailed         a host function raised something unforeseen
+└── LimitExceeded      a limit was exceeded; the session is back at its last checkpoint
+"""
+
+from holdfast.domain import Fault, HoldfastError
+
+
+class RuntimeClosed(HoldfastError):
+    """Holdfast is closed."""
+
+    code = "CLOSED"
+    fault = Fault.CALLER
+
+
+class KeyMismatch(HoldfastError):
+    """The store was made with another key. Give the key that it was made with."""
+
+    code = "KEY_MISMATCH"
+    fault = Fault.CALLER
+
+
+class GuestMissing(HoldfastError):
+    """The guest that this session was made with is not in the store. Restore the store from a whole backup."""
+
+    code = "GUEST_MISSING"
+    fault = Fault.ENVIRONMENT
+
+
+class ReplayDiverged(HoldfastError):
+    """A step that was run again called something else than before. It was given up; the session is at its last checkpoint."""
+
+    code = "REPLAY_DIVERGED"
+
+
+class EffectUncertain(HoldfastError):
+    """The process ended while this ran, so nobody knows whether it happened. It was not run again."""
+
+    code = "EFFECT_UNCERTAIN"
+    fault = Fault.ENVIRONMENT
+
+
+class RecoveryFailed(HoldfastError):
+    """This step was interrupted again and again. It was given up; the session is at its last checkpoint."""
+
+    code = "RECOVERY_FAILED"
+
+
+class HostFailed(HoldfastError):
+    """A function of the host failed. The session is at its last checkpoint."""
+
+    code = "HOST_FAILED"
+    fault = Fault.ENVIRONMENT
+
+
+class LimitExceeded(HoldfastError):
+    """A limit was exceeded. The session is at its last checkpoint."""
+
+    code = "LIMIT_EXCEEDED"
+    fault = Fault.SCRIPT
+
+
+class QueryExpired(HoldfastError):
+    """Nobody answered in time."""
+
+    code = "QUERY_EXPIRED"
+    fault = Fault.ENVIRONMENT

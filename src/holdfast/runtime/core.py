@@ -1,0 +1,54 @@
+"""What all jobs of a runtime share."""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from holdfast.domain import HoldfastError, Session
+from holdfast.runtime.committer import Committer
+from holdfast.runtime.shelf import Shelf
+from holdfast.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.runtime.workers import Workers
+
+_log: Final = logging.getLogger("holdfast.runtime")
+
+
+def system_clock() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class Core:
+    """The parts of a runtime that jobs use, on worker threads."""
+
+    store: Store
+    shelf: Shelf
+    key: bytes
+    node: UUID
+    clock: Callable[[], float]
+    begin_after_ms: float = 50
+    committer: Committer = field(init=False)
+    watch: "Workers[Any]" = field(init=False)
+    _random: random.Random = field(default_factory=random.Random)
+
+    def token(self) -> int:
+        """A number that no other commit bears."""
+        return self._random.getrandbits(63)
+
+    def own(self, session: Session) -> None:
+        """The next version of a session, and this process is its owner."""
+        session.version += 1
+        if session.owner != self.node:
+            session.owner = self.node
+            session.fence += 1
+
+    def report(self, error: HoldfastError) -> None:
+        """For the operator: what went wrong in the host, with its cause. Clients see only the error itself."""
+        _log.error("%s: %s", error.code, error, exc_info=error.__cause__)

@@ -1,0 +1,250 @@
+"""Which job runs when.
+
+Theory of operation
+-------------------
+All decisions are made on the event loop's thread, without locks. Each session that has something to do has a slot: a queue of jobs, of
+which one at a time is with a worker thread. A worker loads the session if it is not resident, runs the job, and hands a commit to the
+committer. When that is durable the loop hears of it, tells the caller, and gives the slot's next job away.
+
+Sessions that have nothing to do stay resident, most recently used first, up to a number; the others take no memory at all.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from holdfast.domain import HoldfastError, SessionBusy, SessionState, VersionConflict
+from holdfast.runtime._errors import RuntimeClosed
+from holdfast.runtime.core import Core
+from holdfast.runtime.jobs import Gone, Job, Park, Start, replay
+from holdfast.runtime.resident import Resident
+from holdfast.runtime.workers import Workers
+from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
+
+_RETRIES: Final = 5
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A job on its way, and who waits for it."""
+
+    job: Job
+    future: "asyncio.Future[Any]"
+    tries: int = 0
+    ran: bool = False
+    cancelled: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A session that has something to do, or is resident."""
+
+    id: UUID
+    tasks: deque[Task] = field(default_factory=deque)
+    parked: deque[Task] = field(default_factory=deque)
+    busy: Task | None = None
+    resident: Resident | None = None
+
+    @property
+    def executes(self) -> bool:
+        """Whether the script runs, or is about to."""
+        return (self.busy is not None and self.busy.job.executes) or any(task.job.executes for task in self.tasks)
+
+    @property
+    def idle(self) -> bool:
+        return self.busy is None and not self.tasks
+
+
+class Dispatcher:
+    """Gives jobs to workers, and their results to callers. `settled` is called on the loop after each job that has worked."""
+
+    def __init__(self, core: Core, most_resident: int, settled: Callable[[Resident], None]) -> None:
+        self._core, self._most, self._settled = core, most_resident, settled
+        self._loop = asyncio.get_running_loop()
+        self._slots: OrderedDict[UUID, Slot] = OrderedDict()
+        self._finished: list[tuple[Slot, Task, HoldfastError | Park | None]] = []
+        self._closed = False
+        self.workers: Workers[tuple[Slot, Task]] = Workers(self._work, core.committer.flush, core.begin_after_ms)
+        self.recovered = 0
+        """How many interrupted steps this process has gone on with."""
+        self.troubled: set[UUID] = set()
+        """Sessions that the store had no ear for: perhaps it knows of a step that was begun, and nobody goes on with it."""
+
+    # ---- on the loop ---------------------------------------------------------------------------------------------------------------
+
+    def submit(self, session_id: UUID, job: Job) -> "asyncio.Future[Any]":
+        """Does a job when the session's turn has come. The future has its result after it is durable."""
+        if self._closed:
+            raise RuntimeClosed
+        slot = self._slots.get(session_id)
+        if slot is None:
+            slot = self._slots[session_id] = Slot(session_id)
+        if isinstance(job, Start) and slot.executes and not job.wait:
+            raise SessionBusy("an execution runs in this session")
+        task = Task(job, self._loop.create_future())
+        slot.tasks.append(task)
+        self._give(slot)
+        return task.future
+
+    def cancel(self, session_id: UUID) -> "asyncio.Future[Any] | None":
+        """Stops the script that runs in a session. Gives what its caller waits for; None if nothing runs."""
+        slot = self._slots.get(session_id)
+        if slot is None or slot.busy is None or not slot.busy.job.executes:
+            return None
+        slot.busy.cancelled = True
+        resident = slot.resident
+        sandbox = None if resident is None else resident.sandbox
+        if sandbox is not None:
+            sandbox.cancel()
+        return slot.busy.future
+
+    def knows(self, session_id: UUID) -> bool:
+        """Whether a job of this session is on its way."""
+        slot = self._slots.get(session_id)
+        return slot is not None and not slot.idle
+
+    @property
+    def resident(self) -> int:
+        """How many sessions are in memory."""
+        return sum(slot.resident is not None for slot in self._slots.values())
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait for their turn."""
+        return sum(len(slot.tasks) + len(slot.parked) for slot in self._slots.values())
+
+    def _give(self, slot: Slot) -> None:
+        if slot.busy is None and slot.tasks:
+            task = slot.busy = slot.tasks.popleft()
+            self.workers.put((slot, task))
+
+    def _settle(self) -> None:
+        """Tells callers, and gives the next jobs away."""
+        finished, self._finished = self._finished, []
+        for slot, task, error in finished:
+            slot.busy = None
+            if error is None:
+                self._succeeded(slot, task)
+            else:
+                self._failed(slot, task, error)
+            if not self._closed:
+                self._give(slot)
+                self._keep(slot)
+
+    def _succeeded(self, slot: Slot, task: Task) -> None:
+        resident = slot.resident
+        assert resident is not None
+        if not task.future.done():
+            task.future.set_result(task.job.result(resident))
+        if task.cancelled or task.job.leaves:  # a sandbox that was told to stop would do so at its next step
+            self._drop(slot)
+        if slot.parked and resident.session.state not in (SessionState.PAUSED, SessionState.STARTING):
+            slot.tasks.append(slot.parked.popleft())
+        if not self._closed:
+            self._settled(resident)
+
+    def _failed(self, slot: Slot, task: Task, error: HoldfastError | Park) -> None:
+        if isinstance(error, Park):
+            slot.parked.append(task)
+            return
+        outdated = isinstance(error, LeaseLost | VersionConflict) and not isinstance(error, Gone)
+        if task.ran or outdated:
+            self._drop(slot)
+        if task.job.executes and isinstance(error, StoreError) and not isinstance(error, StoreDamaged):
+            self.troubled.add(slot.id)
+        if outdated and task.tries < _RETRIES and not self._closed:
+            task.tries += 1
+            slot.tasks.appendleft(task)
+        elif not task.future.done():
+            task.future.set_exception(error)
+
+    def _keep(self, slot: Slot) -> None:
+        """Keeps the most recently used sessions in memory, and forgets the others."""
+        slots = self._slots
+        if slot.id in slots:
+            slots.move_to_end(slot.id)
+            if slot.resident is None and slot.idle and not slot.parked:
+                del slots[slot.id]
+        if len(slots) <= self._most:
+            return
+        excess = len(slots) - self._most
+        for other in [other for _, other in zip(range(excess), slots.values(), strict=False)]:
+            if other.idle:
+                self._drop(other)
+                if not other.parked:
+                    del slots[other.id]
+
+    def _drop(self, slot: Slot) -> None:
+        resident, slot.resident = slot.resident, None
+        if resident is not None:
+            resident.hibernate()
+
+    async def close(self) -> None:
+        """Refuses new jobs, and those that wait; lets those that run come to their end."""
+        self._closed = True
+        for slot in self._slots.values():
+            for task in (*slot.tasks, *slot.parked):
+                if not task.future.done():
+                    task.future.set_exception(RuntimeClosed())
+            slot.tasks.clear()
+            slot.parked.clear()
+        await asyncio.to_thread(self.workers.close)
+        self._settle()
+        for slot in self._slots.values():
+            self._drop(slot)
+        self._slots.clear()
+
+    # ---- on worker threads ---------------------------------------------------------------------------------------------------------
+
+    def _work(self, work: tuple[Slot, Task]) -> None:
+        slot, task = work
+        core = self._core
+        commit: Commit | None = None
+        problem: HoldfastError | Park | None = None
+        task.ran = False
+        try:
+            resident = slot.resident
+            if resident is None:
+                resident = slot.resident = self._load(slot.id)
+            if resident.begun is not None:
+                task.ran = True  # if this fails, what is in memory is not what is in the store
+                self._go_on(resident)
+                task.ran = False
+            task.job.check(core, resident)
+            task.ran = True
+            commit = task.job.run(core, resident)
+        except (HoldfastError, Park) as error:
+            problem = error
+        except Exception as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
+            problem = HoldfastError("something went wrong in Holdfast that was not foreseen")
+            problem.__cause__ = error
+            core.report(problem)
+        if commit is None:
+            self._finished.append((slot, task, problem))
+            self.flushed()
+        else:
+            core.committer.submit(commit, lambda error: self._finished.append((slot, task, error)), linger=self.workers.backlog)
+
+    def _load(self, session_id: UUID) -> Resident:
+        loaded = self._core.store.load(session_id)
+        shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
+        return Resident(loaded, shelved, self._core.key)
+
+    def _go_on(self, resident: Resident) -> None:
+        """Runs the step again that was under way when its process died."""
+        owner, begun = resident.session.owner, resident.begun
+        assert begun is not None
+        if owner is not None and owner != self._core.node and self._core.store.is_alive(owner):
+            raise SessionBusy("the session runs in another process")
+        self._core.committer.commit(replay(self._core, resident, begun))
+        self.recovered += 1
+
+    def flushed(self) -> None:
+        """On any thread: jobs have ended."""
+        if self._finished:
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
+                self._loop.call_soon_threadsafe(self._settle)

@@ -1,0 +1,389 @@
+"""What can be done with one session: start, answer, wake, cancel, close, recover. One job of a session runs at a time.
+
+A job runs on a worker thread. `check` may refuse, and has changed nothing then. `run` does the work and gives the commit that makes it
+count; whatever goes wrong from there on, the resident is dropped, and the session is as it was.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from holdfast.domain import (
+    QUERY,
+    SESSION,
+    Answer,
+    Budget,
+    EventType,
+    Execution,
+    ExecutionKind,
+    ExecutionStatus,
+    InvalidValue,
+    PendingQueries,
+    Query,
+    QueryKind,
+    QueryState,
+    Session,
+    SessionBusy,
+    SessionNotReady,
+    SessionState,
+    new_id,
+    prompt_tokens,
+    query_id,
+)
+from holdfast.runtime._errors import QueryExpired, RecoveryFailed
+from holdfast.runtime.core import Core
+from holdfast.runtime.requests import given, request_from_dict
+from holdfast.runtime.resident import Resident
+from holdfast.runtime.stepping import Stepper, Work, uncertain
+from holdfast.sandbox import Evaluate, Request, Resume, RunFile
+from holdfast.store import Begun, Commit, LeaseLost, Reply
+
+_MOST_ATTEMPTS: Final = 10
+
+
+@dataclass(slots=True)
+class Turn:
+    """Where an execution stands: at its end, or waiting for `queries`."""
+
+    session: Session
+    execution: Execution
+    queries: list[Query]
+
+
+class Job:
+    """Something to be done with a session."""
+
+    executes: ClassVar[bool] = False
+    """Whether it runs the script: then another execution is refused, or waits."""
+    leaves: ClassVar[bool] = False
+    """Whether the session is elsewhere afterwards than what is in memory."""
+
+    def check(self, core: Core, resident: Resident) -> None:
+        """Raises if it cannot be done now."""
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        """Does it. None: there is nothing to write."""
+        raise NotImplementedError
+
+    def result(self, resident: Resident) -> Any:
+        """What the caller gets, after the commit."""
+        return resident.session.copy()
+
+
+def turn(resident: Resident) -> Turn:
+    """Where the present or last execution of a session stands."""
+    assert resident.execution is not None
+    queries = [query.copy() for query in resident.open.values()]
+    return Turn(resident.session.copy(), resident.execution.copy(), queries)
+
+
+# ---- start -------------------------------------------------------------------------------------------------------------------------
+
+
+class Park(Exception):
+    """The session cannot run this now, and the caller asked to wait."""
+
+
+class Gone(LeaseLost):
+    """Another process has taken this session over, and goes on with this execution. Look there what came of it."""
+
+
+@dataclass(slots=True)
+class Start(Job):
+    """A new execution."""
+
+    executes: ClassVar[bool] = True
+
+    id: UUID
+    kind: ExecutionKind
+    source: str
+    path: str | None = None
+    args: Any = None
+    budget: Budget | None = None
+    wait: bool = False
+    durable: bool = False
+    """Whether the caller hears of it as soon as it is sure to run."""
+    reply: Reply | None = None
+    told: Callable[[], object] | None = None
+    """Called, on a worker thread, when it is sure to run."""
+    work: Work | None = None
+
+    def check(self, core: Core, resident: Resident) -> None:
+        if self.work is not None and self.work.durable:
+            raise Gone  # whoever has taken the session over goes on with it: a second run would do everything twice
+        state = resident.session.state
+        if state is SessionState.READY or (state is SessionState.STARTING and self.kind is ExecutionKind.STARTUP):
+            return
+        if state in (SessionState.PAUSED, SessionState.RUNNING, SessionState.STARTING):
+            if self.wait:
+                raise Park
+            raise SessionBusy(f"the session is {state.value}: another execution has to end first")
+        raise SessionNotReady(f"the session is {state.value}")
+
+    def run(self, core: Core, resident: Resident) -> Commit:
+        session = resident.session
+        now = max(int(core.clock()), resident.latest)
+        first = session.steps + 1
+        execution = Execution(
+            self.id,
+            session.id,
+            self.kind,
+            ExecutionStatus.RUNNING,
+            now,
+            first,
+            first,
+            input=None if self.kind is ExecutionKind.STARTUP else self.source,
+            path=self.path,
+            args=self.args,
+            budget=self.budget,
+        )
+        echo = [(EventType.INPUT_ECHO.value, {"text": self.source})] if self.kind is ExecutionKind.REPL else []
+        work = self.work = Work(self._request(resident), execution, events=echo, reply=self.reply)
+        return Stepper(core, resident, work).run(begin=self.durable, begun=self.told)
+
+    def _request(self, resident: Resident) -> Request:
+        if self.kind is ExecutionKind.REPL:
+            return Evaluate(self.source)
+        source, path = self.source, self.path or self.kind.value
+        if self.kind is ExecutionKind.STRATEGY:  # on the same line, so that the lines of the script count right
+            name = "ctx" if resident.shelved.version.spec.language == "lua" else "globalThis.ctx"
+            source = f"{name} = __ARGS__; {source}"
+        return RunFile(source, path, self.args)
+
+    def result(self, resident: Resident) -> Turn:
+        return turn(resident)
+
+
+class StartUp(Job):
+    """The next of the files that a session runs as it starts."""
+
+    executes: ClassVar[bool] = True
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        session = resident.session
+        if session.state is not SessionState.STARTING:
+            return None
+        done = core.store.list_executions(session.id, statuses=[ExecutionStatus.OK], limit=1000).items if session.steps else []
+        ran = {execution.path for execution in done if execution.kind is ExecutionKind.STARTUP}
+        for file in resident.shelved.startup:
+            if file.filename not in ran:
+                return Start(new_id(), ExecutionKind.STARTUP, file.text, file.filename).run(core, resident)
+        expected, fence = session.version, session.fence
+        core.own(session)
+        session.state = SESSION.next(session.state, SessionState.READY)
+        return Commit(session, expected, fence, core.token())
+
+
+# ---- answers -----------------------------------------------------------------------------------------------------------------------
+
+
+class Answers(Job):
+    """Answers to open queries, all or none. Without a number it is for the only one that is open."""
+
+    executes: ClassVar[bool] = True
+
+    def __init__(self, answers: list[tuple[int | None, Answer]], reply: Reply | None = None) -> None:
+        self._answers, self._reply = answers, reply
+        self._fresh: list[tuple[Query, Answer]] = []
+        self._old: Query | None = None
+
+    def check(self, core: Core, resident: Resident) -> None:
+        self._fresh = []
+        seen: set[int] = set()
+        closed = [number for number, _ in self._answers if number is not None and number not in resident.open]
+        known = [core.store.get_query(resident.id, number) for number in dict.fromkeys(closed)]
+        pending = PendingQueries([*resident.open.values(), *known])
+        for number, answer in self._answers:
+            if number in resident.open and resident.open[number].kind is QueryKind.TIMER:
+                raise InvalidValue(f"query {query_id(number)} waits for the clock; nobody can answer it")
+            query = pending.check(number, answer)
+            if query is None:
+                self._old = next(query for query in known if query.number == number)
+                continue
+            if query.number in seen:
+                raise InvalidValue(f"query {query.id} is answered twice in one call")
+            seen.add(query.number)
+            if query.kind is QueryKind.APPROVE and answer.error is None and type(answer.value) is not bool:
+                raise InvalidValue(f"query {query.id} wants true or false")
+            self._fresh.append((query, answer))
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        if not self._fresh:
+            return None
+        now = max(int(core.clock()), resident.latest)
+        work = Work(Resume(), reply=self._reply)
+        given_answers: dict[int, Any] = {}
+        for query, answer in self._fresh:
+            given_answers[query.guest_id or 0] = give(resident, work, query, answer, QueryState.ANSWERED, now)
+        work.request = Resume(given_answers)
+        assert resident.execution is not None
+        resident.execution.metrics.rounds += 1
+        return Stepper(core, resident, work).run()
+
+    def result(self, resident: Resident) -> Turn | UUID:
+        """Where the execution stands, or the id of one that was answered before."""
+        if not self._fresh and self._old is not None and resident.session.execution_id != self._old.execution_id:
+            return self._old.execution_id
+        return turn(resident)
+
+
+def give(resident: Resident, work: Work, query: Query, answer: Answer, state: QueryState, now: int) -> Any:
+    """Notes an answer in all the places where it counts. Gives it as the sandbox takes it."""
+    query.state = QUERY.next(query.state, state)
+    query.answer, query.closed_at = answer, now
+    del resident.open[query.number]
+    work.closed.append(query)
+    work.events.append((EventType.ANSWER.value, {"query_id": query.id, "state": state.value}))
+    if query.kind is QueryKind.LLM:
+        _count(resident, query, answer)
+    return given(answer)
+
+
+def _count(resident: Resident, query: Query, answer: Answer) -> None:
+    assert resident.execution is not None
+    session, metrics = resident.session, resident.execution.metrics
+    before = metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens
+    value = answer.value if answer.error is None else ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    usage = answer.usage or {}
+    counted = usage.get("prompt_tokens")
+    estimated = 0 if counted is None else prompt_tokens(query.payload)
+    metrics.answer(estimated, text, counted, usage.get("completion_tokens"))
+    session.tokens += metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens - before
+
+
+class CancelQuery(Answers):
+    """A query is withdrawn: it raises in the script."""
+
+    def __init__(self, number: int) -> None:
+        message = f"query {query_id(number)} was cancelled"
+        super().__init__([(number, Answer(error={"message": message, "code": "QUERY_CANCELLED"}))])
+
+
+# ---- the clock ---------------------------------------------------------------------------------------------------------------------
+
+
+class Wake(Job):
+    """The clock: timers that are due, and queries whose time is up."""
+
+    executes: ClassVar[bool] = True
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        session = resident.session
+        now = max(int(core.clock()), resident.latest)
+        if session.wake_at == self._at:
+            now = max(now, self._at)  # whoever sent this has waited long enough, whatever the clock did in between
+        if session.state is not SessionState.PAUSED or session.wake_at is None or session.wake_at > now:
+            return None
+        resident.latest = now
+        work = Work(Resume())
+        answers: dict[int, Any] = {}
+        for query in list(resident.open.values()):
+            if query.deadline is not None and query.deadline <= now:
+                answers[query.guest_id or 0] = give(resident, work, query, _late(query), QueryState.EXPIRED, now)
+        work.request = Resume(answers)
+        return Stepper(core, resident, work).run()
+
+
+def _late(query: Query) -> Answer:
+    if "default" in query.payload:
+        return Answer(query.payload["default"])
+    return Answer(error={"message": f"nobody answered query {query.id} in time", "code": QueryExpired.code})
+
+
+# ---- tools -------------------------------------------------------------------------------------------------------------------------
+
+
+class StartTool(Job):
+    """Notes that a tool is about to run, so that it is never run a second time."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.uncertain = False
+        self.elsewhere = False
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        query = resident.open.get(self._number)
+        if query is None:
+            return None
+        if query.started_at is not None:
+            starter = resident.starters.get(query.number)
+            self.elsewhere = starter not in (None, core.node) and core.store.is_alive(starter)
+            self.uncertain = not self.elsewhere
+            return None
+        session = resident.session
+        expected, fence = session.version, session.fence
+        core.own(session)
+        query.started_at = max(int(core.clock()), resident.latest)
+        return Commit(session, expected, fence, core.token(), closed=[query])
+
+    def result(self, resident: Resident) -> Query | Answer | None:
+        """The query, if the tool is to be run; what to tell the script, if nobody knows; None if it is settled, or runs elsewhere."""
+        query = None if self.elsewhere else resident.open.get(self._number)
+        return uncertain() if self.uncertain and query is not None else query
+
+
+# ---- the end of things -------------------------------------------------------------------------------------------------------------
+
+
+class Cancel(Job):
+    """A paused execution is dropped where it stands."""
+
+    def __init__(self, execution_id: UUID | None = None) -> None:
+        self._execution_id = execution_id
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        session = resident.session
+        if session.state is not SessionState.PAUSED or self._execution_id not in (None, session.execution_id):
+            return None
+        return Stepper(core, resident, Work(Resume())).cancel()
+
+
+class Close(Job):
+    """The session ends. Closing it twice is fine."""
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        session = resident.session
+        if session.state is SessionState.CLOSED:
+            return None
+        if session.state is SessionState.PAUSED:
+            commit = Stepper(core, resident, Work(Resume())).cancel()
+        else:
+            expected, fence = session.version, session.fence
+            core.own(session)
+            commit = Commit(session, expected, fence, core.token())
+        session.state = SESSION.next(session.state, SessionState.CLOSED)
+        session.closed_at = session.updated_at = max(int(core.clock()), resident.latest)
+        return commit
+
+
+# ---- recovery ----------------------------------------------------------------------------------------------------------------------
+
+
+class Recover(Job):
+    """Goes on with what a process left behind. The worker does that before any job; this one only asks for it."""
+
+    executes: ClassVar[bool] = True
+
+    def run(self, core: Core, resident: Resident) -> Commit | None:
+        return None
+
+
+def replay(core: Core, resident: Resident, begun: Begun) -> Commit:
+    """Runs a step again that did not come to its end."""
+    execution = resident.execution
+    assert execution is not None
+    saved = begun.request
+    events = [(kind, payload) for kind, payload in saved["events"]]
+    first = execution.metrics.steps == 0
+    again = Begun(begun.execution_id, saved, begun.now, begun.effects, begun.attempts + 1)
+    work = Work(request_from_dict(saved), execution if first else None, events=events, begun=again, durable=True)
+    stepper = Stepper(core, resident, work)
+    if begun.attempts >= _MOST_ATTEMPTS:
+        return stepper.give_up(RecoveryFailed())
+    return stepper.run(begin=True)

@@ -1,0 +1,92 @@
+"""A session in memory: its records as of the last commit, its sandbox, and the images that its next delta may be made against."""
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+from uuid import UUID
+
+from holdfast.domain import Execution, Origin, Query, Session
+from holdfast.runtime.journal import Journal
+from holdfast.runtime.shelf import Shelved
+from holdfast.sandbox import Image, Sandbox
+from holdfast.store import Begun, Link, Loaded
+
+
+class Rung(NamedTuple):
+    """An image on the way from the present state to the template, each a delta against the one before it."""
+
+    depth: int
+    at: Origin
+    image: Image
+
+
+class Resident:
+    """One session of this process. A worker thread has it to itself while a job of the session runs.
+
+    What a job does to it counts only if its commit succeeds. If not, the whole resident is dropped, and the next job loads it anew.
+    """
+
+    def __init__(self, loaded: Loaded, shelved: Shelved, key: bytes) -> None:
+        self.session: Session = loaded.session
+        self.execution: Execution | None = loaded.execution
+        self.open: dict[int, Query] = {query.number: query for query in loaded.open}
+        self.begun: Begun | None = loaded.begun
+        owner = loaded.session.owner
+        self.starters: dict[int, UUID | None] = {query.number: owner for query in loaded.open if query.started_at is not None}
+        """Who runs the tools that were started when this process came to the session, as far as one can tell."""
+        self.shelved = shelved
+        self.journal = Journal(shelved.functions, shelved.modules, self._begin)
+        self.begin: Callable[[], None] | None = None
+        """Makes the step that runs durable; there only while one runs."""
+        self.lock = threading.Lock()
+        """Held while a step is made durable, by the thread that runs it or by the one that watches."""
+        self.latest = loaded.session.updated_at
+        self.sandbox: Sandbox | None = None
+        self._key = key
+        self._links: list[Link] = loaded.chain
+        self._ladder: list[Rung] | None = None
+
+    @property
+    def id(self) -> UUID:
+        return self.session.id
+
+    @property
+    def ladder(self) -> list[Rung]:
+        """The present state last. Empty: it is the template."""
+        if self._ladder is None:
+            self._ladder = climb(self._links, self.shelved, self._key)
+            self._links = []
+        return self._ladder
+
+    def awake(self) -> Sandbox:
+        """The sandbox, thawed if it has to be."""
+        if self.sandbox is None or self.sandbox.closed:
+            template, limits, ladder = self.shelved.template, self.shelved.limits, self.ladder
+            if ladder:
+                self.sandbox = template.thaw(ladder[-1].image, limits=limits, host=self.journal)
+            else:
+                self.sandbox = template.create(limits=limits, host=self.journal, seed=self.session.seed)
+        return self.sandbox
+
+    def by_guest_id(self) -> dict[int, Query]:
+        """The open queries of the script, by the id that it has for each."""
+        return {query.guest_id: query for query in self.open.values() if query.guest_id is not None}
+
+    def hibernate(self) -> None:
+        """Gives the memory back. All of it is in the store."""
+        if self.sandbox is not None:
+            self.sandbox.close()
+            self.sandbox = None
+
+    def _begin(self) -> None:
+        if self.begin is not None:
+            self.begin()
+
+
+def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:
+    """The images of a chain as it comes from a store, the present state last."""
+    ladder: list[Rung] = []
+    for link in reversed(links):
+        parent = ladder[-1].image if ladder else None
+        ladder.append(Rung(link.depth, link.at, shelved.template.open(link.sealed, key, parent)))
+    return ladder

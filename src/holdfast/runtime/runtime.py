@@ -1,0 +1,334 @@
+"""The runtime: sessions of a store, kept going.
+
+What a process may leave behind when it dies is in the store: a lease that is not renewed, a step that was begun, a timer, a tool that was
+started. Whoever lives looks for that when it starts, and from time to time. Sessions that are due soon are on a heap; all the others stay
+where they are, however many there are.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeVar
+from uuid import UUID
+
+from holdfast.domain import (
+    EXECUTION,
+    Answer,
+    ExecutionStatus,
+    HoldfastError,
+    Query,
+    QueryKind,
+    QueryState,
+    SessionState,
+    new_id,
+)
+from holdfast.runtime._errors import HostFailed, RuntimeClosed
+from holdfast.runtime._plain import checked
+from holdfast.runtime.committer import Committer
+from holdfast.runtime.core import Core, system_clock
+from holdfast.runtime.dispatch import Dispatcher
+from holdfast.runtime.effects import Function, Tool
+from holdfast.runtime.jobs import Answers, Job, Recover, StartTool, StartUp, Turn, Wake
+from holdfast.runtime.keys import settle_key
+from holdfast.runtime.resident import Resident
+from holdfast.runtime.shelf import Shelf
+from holdfast.sandbox import HostError
+from holdfast.store import Store, StoreError
+
+_log: Final = logging.getLogger("holdfast.runtime")
+_HORIZON_MS: Final = 5_000
+_LONGEST_SLEEP_S: Final = 1.0
+_JUMP_MS: Final = 1_000
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a runtime behaves.
+
+    `resident` sessions stay in memory. A process whose lease of `lease_ms` has run out is taken for dead. A step that takes longer than
+    `begin_after_ms` is durable before it ends.
+    """
+
+    resident: int = 256
+    lease_ms: int = 10_000
+    begin_after_ms: float = 50
+    clock: Callable[[], float] = system_clock
+
+
+class Runtime:
+    """Runs the sessions of a store. Use it from one event loop: `start`, then anything, then `close`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        key: bytes | None = None,
+        functions: Iterable[Function] = (),
+        tools: Iterable[Tool] = (),
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.store = store
+        self._key = key
+        self._functions = {function.name: function for function in functions}
+        self._tools = {tool.name: tool for tool in tools}
+        self._waiters: dict[UUID, list[asyncio.Future[None]]] = {}
+        self._due: list[tuple[float, UUID, int]] = []
+        """When to wake which session by this process's clock, and what the session itself calls that time."""
+        self._seen = 0.0
+        self._alarm = asyncio.Event()
+        self._running_tools: set[tuple[UUID, int]] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # ---- life ----------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Opens for business: says that this process lives, and goes on with what others left behind."""
+        self.core = await self.call(self._open)
+        self.core.committer = Committer(self.store, lambda: self._dispatcher.flushed())
+        self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled)
+        self.core.watch = self._dispatcher.workers
+        await self._look_around()
+        self._spawn(self._tend())
+        self._spawn(self._ring())
+
+    def _open(self) -> Core:
+        store, settings = self.store, self.settings
+        key = settle_key(store, self._key)
+        shelf = Shelf(store, self._functions, self._tools)
+        core = Core(store, shelf, key, new_id(), settings.clock, settings.begin_after_ms)
+        store.beat(core.node, settings.lease_ms)
+        return core
+
+    async def close(self) -> None:
+        """Lets what runs come to its end, and gives everything back. Sessions stay as they are."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._dispatcher.close()
+        for waiter in [waiter for waiters in self._waiters.values() for waiter in waiters]:
+            if not waiter.done():
+                waiter.set_result(None)  # who looks again is told that this is closed
+        await asyncio.to_thread(self._leave)
+
+    def _leave(self) -> None:
+        try:
+            self.store.retire(self.core.node)
+        except HoldfastError as error:
+            _log.warning("the lease stays until it runs out: %s", error)
+        finally:
+            self.core.shelf.close()
+            self.store.close()
+
+    async def call(
+        self, function: Callable[Parameters, Returned], /, *args: Parameters.args, **options: Parameters.kwargs
+    ) -> Returned:
+        """Calls something that may wait for the store, off the loop."""
+        if self._closed:
+            raise RuntimeClosed
+        return await asyncio.to_thread(function, *args, **options)
+
+    def submit(self, session_id: UUID, job: Job) -> "asyncio.Future[Any]":
+        """Does a job when the session's turn has come. The future has its result after it is durable."""
+        return self._dispatcher.submit(session_id, job)
+
+    def cancel(self, session_id: UUID) -> "asyncio.Future[Any] | None":
+        """Stops the script that runs in a session. Gives what its caller waits for; None if nothing runs."""
+        return self._dispatcher.cancel(session_id)
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """How many sessions are in memory, how many jobs wait, how many interrupted steps were gone on with."""
+        dispatcher = self._dispatcher
+        return {"resident": dispatcher.resident, "waiting": dispatcher.waiting, "recovered": dispatcher.recovered}
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # ---- after each job ------------------------------------------------------------------------------------------------------------
+
+    def _settled(self, resident: Resident) -> None:
+        session, execution = resident.session, resident.execution
+        if session.state is SessionState.PAUSED:
+            if session.wake_at is not None:
+                self._schedule(session.wake_at, session.id, session.updated_at)
+            self._start_tools(resident)
+        elif session.state is SessionState.STARTING:
+            self.submit(session.id, StartUp()).add_done_callback(_ignore)
+        for waiter in self._waiters.pop(execution.id, ()) if execution is not None and self._waiters else ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @contextlib.contextmanager
+    def moves(self, execution_id: UUID) -> Iterator[asyncio.Future[None]]:
+        """A future that is done when a job of this execution has ended in this process."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault(execution_id, [])
+        waiters.append(waiter)
+        try:
+            yield waiter
+        finally:
+            waiter.cancel()
+            waiters.remove(waiter)
+            if not waiters and self._waiters.get(execution_id) is waiters:
+                del self._waiters[execution_id]
+
+    def waits_for_tools(self, turn: Turn) -> bool:
+        """Whether an execution waits only for tools that run here."""
+        return bool(turn.queries) and bool(self._tools) and all(self._is_own(turn, query) for query in turn.queries)
+
+    def needs_others(self, turn: Turn) -> bool:
+        """Whether an execution has ended, or goes on only when somebody outside does something."""
+        if EXECUTION.is_final(turn.execution.status):
+            return True
+        outside = [query for query in turn.queries if query.kind is not QueryKind.TIMER and not self._is_own(turn, query)]
+        return turn.execution.status is ExecutionStatus.PAUSED and bool(outside)
+
+    def _is_own(self, turn: Turn, query: Query) -> bool:
+        session = turn.session
+        if query.kind is not QueryKind.TOOL or query.payload["name"] not in self._tools:
+            return False
+        return query.payload["name"] in self.core.shelf.get(session.template_id, session.template_version).tools
+
+    # ---- tools ---------------------------------------------------------------------------------------------------------------------
+
+    def _start_tools(self, resident: Resident) -> None:
+        """Runs the tools that a paused execution waits for."""
+        tools = resident.shelved.tools
+        for query in resident.open.values() if tools else ():
+            tool = tools.get(query.payload["name"]) if query.kind is QueryKind.TOOL else None
+            if tool is not None and (resident.id, query.number) not in self._running_tools:
+                self._running_tools.add((resident.id, query.number))
+                self._spawn(self._run_tool(query.copy(), tool))
+
+    async def _run_tool(self, query: Query, tool: Tool) -> None:
+        try:
+            if tool.once:
+                started = await self.submit(query.session_id, StartTool(query.number))
+                if started is None:
+                    return
+                answer = started if isinstance(started, Answer) else await _answer_of(tool, query)
+            else:
+                answer = await _answer_of(tool, query)
+            while not await self._is_taken(query, answer):
+                await asyncio.sleep(_LONGEST_SLEEP_S)
+        except HoldfastError as error:
+            _log.info("the answer of a tool was not needed: %s", error)
+        finally:
+            self._running_tools.discard((query.session_id, query.number))
+
+    async def _is_taken(self, query: Query, answer: Answer) -> bool:
+        """Whether the store has the answer of a tool. If it cannot be reached now, the answer is worth another try."""
+        try:
+            await self.submit(query.session_id, Answers([(query.number, answer)]))
+        except StoreError as error:
+            _log.warning("the answer of a tool cannot be kept now: %s", error)
+            return False
+        return True
+
+    # ---- the clock -----------------------------------------------------------------------------------------------------------------
+
+    def _schedule(self, at: int, session_id: UUID, since: int = 0) -> None:
+        now = self.core.clock()
+        # The time of a session never goes back. If the clock did, they differ, and only how long to wait counts.
+        ring = now + at - since if since > now + _JUMP_MS else at
+        if ring - now > 2 * _HORIZON_MS:
+            return  # it is found in the store when its time comes near
+        entry = (ring, session_id, at)
+        heapq.heappush(self._due, entry)
+        if self._due[0] is entry:
+            self._alarm.set()
+
+    async def _ring(self) -> None:
+        """Wakes sessions when they are due. It looks at the clock every second, since clocks jump."""
+        while True:
+            now = self.core.clock()
+            if now < self._seen - _JUMP_MS:  # nobody shall sleep longer for that
+                self._due = [(ring - self._seen + now, session_id, at) for ring, session_id, at in self._due]
+            self._seen = now
+            while self._due and self._due[0][0] <= now:
+                _, session_id, at = heapq.heappop(self._due)
+                self.submit(session_id, Wake(at)).add_done_callback(_ignore)
+            rest = (self._due[0][0] - now) / 1000 if self._due else _LONGEST_SLEEP_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._alarm.wait(), min(rest, _LONGEST_SLEEP_S))
+            self._alarm.clear()
+
+    # ---- what others left behind ---------------------------------------------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """Says that this process lives, and looks for those that do not."""
+        pause = min(self.settings.lease_ms, _HORIZON_MS) / 3000
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self.call(self.store.beat, self.core.node, self.settings.lease_ms)
+                await self._look_around()
+            except HoldfastError as error:
+                _log.warning("the store cannot be looked at: %s", error)
+
+    async def _look_around(self) -> None:
+        interrupted, due, tools = await self.call(self._left_behind)
+        for session_id in interrupted:
+            if not self._dispatcher.knows(session_id):
+                self.submit(session_id, Recover()).add_done_callback(_ignore)
+        known = {session_id for _, session_id, _ in self._due}
+        for at, session_id in due:
+            if session_id not in known and not self._dispatcher.knows(session_id):
+                self._schedule(at, session_id)
+        troubled, self._dispatcher.troubled = self._dispatcher.troubled, set()
+        for session_id in tools | troubled:
+            if not self._dispatcher.knows(session_id):
+                self.submit(session_id, Recover()).add_done_callback(_ignore)
+
+    def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID]]:
+        store = self.store
+        interrupted = store.list_interrupted()
+        due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + _HORIZON_MS) if self._may_take(found)]
+        waiting: set[UUID] = set()
+        after: str | None = None
+        while self._tools:
+            page = store.list_queries(states=[QueryState.OPEN], kinds=[QueryKind.TOOL], limit=500, after=after)
+            for query in page.items:
+                if (query.session_id, query.number) not in self._running_tools and query.payload["name"] in self._tools:
+                    waiting.add(query.session_id)
+            after = page.next
+            if after is None:
+                break
+        return interrupted, due, {session_id for session_id in waiting if self._may_take(session_id)}
+
+    def _may_take(self, session_id: UUID) -> bool:
+        """Whether no other living process looks after this session."""
+        try:
+            owner = self.store.get_session(session_id).owner
+        except HoldfastError:
+            return False
+        return owner is None or owner == self.core.node or not self.store.is_alive(owner)
+
+
+async def _answer_of(tool: Tool, query: Query) -> Answer:
+    try:
+        return Answer(checked(await tool.call(query.payload.get("args")), f"the answer of tool {tool.name}"))
+    except HostError as error:
+        return Answer(error={"message": str(error), "code": error.script_code})
+    except Exception:  # noqa: BLE001 - a tool may raise anything, and the script must go on
+        _log.exception("tool %s failed", tool.name)
+        return Answer(error={"message": f"tool {tool.name} failed", "code": HostFailed.code})
+
+
+def _ignore(future: "asyncio.Future[Any]") -> None:
+    """For what nobody waits for: errors are in the session's own records, or come again."""
+    if not future.cancelled() and future.exception() is not None:
+        _log.info("a session could not go on: %s", future.exception())

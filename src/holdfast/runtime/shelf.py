@@ -1,0 +1,143 @@
+"""Templates ready for use: baked once, kept in the store, and in memory while they are needed.
+
+A session thaws over exactly the bytes that it was frozen over. So the store keeps the guest and the baked memory of every version, by
+digest: a newer Holdfast, whose own guests are others, still thaws every old session.
+"""
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+from uuid import UUID
+
+import zstandard
+
+from holdfast.domain import InvalidValue, Limits, StartupFile, TemplateSpec, TemplateVersion
+from holdfast.runtime._errors import GuestMissing
+from holdfast.runtime.effects import Function, Tool
+from holdfast.sandbox import LANGUAGES, Engine, Guest, Language, Loader, Module, Modules, Source, Template
+from holdfast.store import Store
+
+_KINDS: Final = {".js": "module", ".mjs": "module", ".cjs": "commonjs", ".json": "json", ".lua": "script"}
+_LARGEST: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A version of a template, with what its sessions run on and may reach."""
+
+    version: TemplateVersion
+    template: Template
+    functions: Mapping[str, Function]
+    tools: Mapping[str, Tool]
+    modules: Loader
+
+    @property
+    def startup(self) -> list[StartupFile]:
+        """The files that each session runs as it starts."""
+        return [file for file in self.version.spec.startup if file.when == "session"]
+
+    @property
+    def limits(self) -> Limits:
+        return self.version.spec.limits
+
+
+class Shelf:
+    """All versions that are in use."""
+
+    def __init__(self, store: Store, functions: Mapping[str, Function], tools: Mapping[str, Tool]) -> None:
+        self.engine = Engine()
+        self._store, self._functions, self._tools = store, functions, tools
+        self._lock = threading.Lock()
+        self._shelved: dict[tuple[UUID, int], Shelved] = {}
+        self._guests: dict[bytes, Guest] = {}
+        self._current: dict[str, Guest] = {}
+        self._templates: dict[tuple[bytes, bytes], Template] = {}
+
+    def bake(self, spec: TemplateSpec) -> tuple[bytes, bytes]:
+        """Makes what a version needs and keeps it in the store. Gives the digests of the guest and of the baked memory."""
+        language = _language(spec)
+        with self._lock:
+            guest = self._current.get(language) or self.engine.guest(language)
+            self._current[language] = self._guests[guest.digest] = guest
+        startup = [Source(file.filename, file.text) for file in spec.startup if file.when == "template"]
+        libraries = [Source(file.filename, file.text) for file in spec.libraries]
+        template = guest.template(libraries=libraries, startup=startup, limits=spec.limits)
+        for digest, data in ((guest.digest, guest.wasm), (template.digest, template.content)):
+            if self._store.get_blob(digest) is None:
+                self._store.put_blob(digest, zstandard.compress(data, 9))
+        with self._lock:
+            self._templates.setdefault((guest.digest, template.digest), template)
+        return guest.digest, template.digest
+
+    def get(self, template_id: UUID, number: int) -> Shelved:
+        """A version, ready for use. Raises `GuestMissing` if the store lacks what it was made with."""
+        found = self._shelved.get((template_id, number))
+        if found is not None:
+            return found
+        version = self._store.get_version(template_id, number)
+        with self._lock:
+            template = self._template(version)
+        spec = version.spec
+        functions = {name: function for name, function in self._functions.items() if spec.grants("function", name)}
+        tools = {name: tool for name, tool in self._tools.items() if spec.grants("tool", name)}
+        found = Shelved(version, template, functions, tools, _modules(spec, functions))
+        return self._shelved.setdefault((template_id, number), found)
+
+    def forget(self, template_id: UUID) -> None:
+        """A template was deleted."""
+        for key in [key for key in self._shelved if key[0] == template_id]:
+            self._shelved.pop(key, None)
+
+    def close(self) -> None:
+        self._shelved.clear()
+        self._templates.clear()
+        self._guests.clear()
+        self._current.clear()
+        self.engine.close()
+
+    def _template(self, version: TemplateVersion) -> Template:
+        known = self._templates.get((version.guest, version.baked))
+        if known is None:
+            guest = self._guests.get(version.guest)
+            if guest is None:
+                language = _language(version.spec)
+                guest = self._guests[version.guest] = Guest(self.engine, language, self._blob(version.guest))
+            known = self._templates[version.guest, version.baked] = Template(guest, self._blob(version.baked))
+        return known
+
+    def _blob(self, digest: bytes) -> bytes:
+        packed = self._store.get_blob(digest)
+        if packed is None:
+            raise GuestMissing
+        try:
+            data = zstandard.decompress(packed, max_output_size=_LARGEST)
+        except zstandard.ZstdError:
+            data = b""
+        if hashlib.sha256(data).digest() != digest:
+            raise GuestMissing("what this session was made with is damaged in the store. Restore the store from a backup")
+        return data
+
+
+def _language(spec: TemplateSpec) -> Language:
+    for language in LANGUAGES:
+        if spec.language == language:
+            return language
+    raise InvalidValue(f"there is no language {spec.language!r}; there are {', '.join(LANGUAGES)}")
+
+
+def _modules(spec: TemplateSpec, functions: Mapping[str, Function]) -> Loader:
+    """The modules of a template: its files, and one for each group of functions that it grants."""
+    modules = {file.filename: Module(_kind(file.filename, spec), file.text) for file in spec.modules}  # type: ignore[arg-type]
+    groups: dict[str, list[str]] = {}
+    for name in functions:
+        group, dot, member = name.rpartition(".")
+        if dot:
+            groups.setdefault(group, []).append(member)
+    return Modules(modules | {group: Module("functions", names=tuple(names)) for group, names in groups.items()})
+
+
+def _kind(filename: str, spec: TemplateSpec) -> str:
+    return _KINDS.get(PurePosixPath(filename).suffix, "script" if spec.language == "lua" else "module")

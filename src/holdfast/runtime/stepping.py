@@ -1,0 +1,518 @@
+"""One step of a session: run the script until it ends or waits, and put all that came of it into one commit.
+
+Theory of operation
+-------------------
+A step goes on from the session's last checkpoint and ends in the next one. Nothing of it is kept until it ends; then everything is,
+in one transaction: the events, the new queries, the answers that it was given, the image, the counters. If the process dies before
+that, nobody has heard of the step, and it is as if it had not been asked for.
+
+Two things make a step durable while it runs: an effect that must not happen twice, and being slow. Its request is then in the store
+with the effects that it had so far (`Begun`), and whoever finds it there after a crash runs it again.
+
+A limit, a cancellation or a fault of the host rolls the step back. If the script was paused before, it is dropped where it stood then,
+so that the session can be used.
+
+A query that may not be asked, because its payload is wrong or it would exceed a budget, raises in the script at once, in the same step.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.domain import (
+    EXECUTION,
+    QUERY,
+    SESSION,
+    Answer,
+    BudgetExceeded,
+    Checkpoint,
+    ErrorEntry,
+    Event,
+    EventType,
+    Execution,
+    ExecutionKind,
+    ExecutionStatus,
+    HoldfastError,
+    InvalidValue,
+    Limit,
+    Metrics,
+    Origin,
+    Query,
+    QueryKind,
+    QueryState,
+    Session,
+    SessionState,
+    Spent,
+    Step,
+    check_payload,
+    new_id,
+    prompt_text,
+    prompt_tokens,
+)
+from holdfast.runtime._errors import EffectUncertain, HostFailed, LimitExceeded, ReplayDiverged
+from holdfast.runtime._plain import plain
+from holdfast.runtime.requests import request_as_dict
+from holdfast.runtime.resident import Resident, Rung
+from holdfast.sandbox import (
+    Abandon,
+    Breached,
+    Cancelled,
+    Failed,
+    Failure,
+    Finished,
+    GuestFault,
+    Label,
+    Outcome,
+    Paused,
+    Request,
+    RequestRefused,
+    Resume,
+    ValueRefused,
+)
+from holdfast.sandbox import Query as ScriptQuery
+from holdfast.store import Begun, Commit, Effect, LeaseLost, Reply, StoreError
+
+if TYPE_CHECKING:
+    from holdfast.runtime.core import Core
+
+_MOST_REFUSALS: Final = 100
+_QUERY: Final = EventType.QUERY.value
+_CONSOLE: Final = EventType.CONSOLE.value
+_CHECKPOINT: Final = EventType.CHECKPOINT.value
+
+
+@dataclass(slots=True)
+class Work:
+    """A step to be done. `started` is a new execution; without one the present one goes on."""
+
+    request: Request
+    started: Execution | None = None
+    closed: list[Query] = field(default_factory=list)
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    reply: Reply | None = None
+    begun: Begun | None = None
+    durable: bool = False
+    """Whether it is in the store that this step runs."""
+
+
+class _Crashed:
+    """An outcome beside those of the sandbox: the step was given up."""
+
+    def __init__(self, error: HoldfastError) -> None:
+        self.error = error
+        self.events = ()
+
+
+class _Dropped(_Crashed):
+    """The session goes on from elsewhere: there is no state to bring in order."""
+
+    def __init__(self) -> None:
+        super().__init__(HoldfastError("the session was rewound"))
+
+
+class Stepper:
+    """Does one step of a resident."""
+
+    def __init__(self, core: "Core", resident: Resident, work: Work) -> None:
+        self._core, self._resident, self._work = core, resident, work
+        execution = work.started or resident.execution
+        assert execution is not None
+        self._execution: Execution = execution
+        self._first_seq = execution.seq + 1
+        self._events: list[Event] = []
+        self._asked: list[Query] = []
+        self._errors: list[ErrorEntry] = []
+        self._before: tuple[int, int, Metrics] | None = None
+        """Counters before the first query of a step that goes on after it."""
+        now = work.begun.now if work.begun is not None else core.clock()
+        self._now = max(math.ceil(now), resident.latest)
+
+    def cancel(self) -> Commit:
+        """The commit by which a paused execution is dropped where it stands."""
+        self._resident.latest = self._now
+        return self._commit(Cancelled(), 0)
+
+    def drop(self) -> Commit:
+        """The commit by which a paused execution ends because the session goes on from elsewhere."""
+        self._resident.latest = self._now
+        return self._commit(_Dropped(), 0)
+
+    def give_up(self, error: HoldfastError) -> Commit:
+        """The commit by which a step that cannot be run is rolled back."""
+        self._resident.latest = self._now
+        return self._commit(_Crashed(error), 0)
+
+    def run(self, *, begin: bool = False, begun: Callable[[], object] | None = None) -> Commit:
+        """The commit that makes the step count. With `begin` it is durable first that the step runs; `begun` hears of that."""
+        resident, work = self._resident, self._work
+        resident.latest = self._now
+        if begin:
+            resident.journal.effects = list(work.begun.effects) if work.begun is not None else []
+            resident.begin = self._begin
+            self._begin()
+            if begun is not None:
+                begun()
+        for kind, payload in work.events:
+            self._put(kind, payload)
+        used = time.thread_time()
+        outcome = self._run()
+        used = time.thread_time() - used
+        return self._commit(outcome, used)
+
+    # ---- running -------------------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> Outcome | _Crashed:
+        resident, work = self._resident, self._work
+        sandbox = resident.awake()
+        effects: list[Effect] = list(work.begun.effects) if work.begun is not None else []
+        resident.journal.start(sandbox, effects)
+        resident.begin = self._begin
+        self._core.watch.enter(resident)
+        request: Request = work.request
+        seed = resident.session.seed
+        started = time.monotonic()
+        refusals = 0
+        try:
+            while True:
+                outcome = sandbox.step(request, now=self._now, seed=seed)
+                self._take(outcome)
+                if type(outcome) is not Paused or not outcome.queries:
+                    return outcome
+                refused = self._ask(outcome.queries)
+                if not refused:
+                    return outcome
+                refusals += 1
+                wall = resident.shelved.limits.wall_ms
+                if refusals > _MOST_REFUSALS or (wall and (time.monotonic() - started) * 1000 > wall):
+                    sandbox.close()
+                    return _Crashed(LimitExceeded("the script keeps asking for what is refused"))
+                request, seed = Resume(refused), None
+        except (RequestRefused, ValueRefused, LeaseLost, StoreError):
+            raise
+        except (ReplayDiverged, GuestFault) as error:
+            return _Crashed(error)
+        except Exception as error:  # noqa: BLE001 - a function of the host may raise anything
+            crash = HostFailed()
+            crash.__cause__ = error
+            self._core.report(crash)
+            return _Crashed(crash)
+        finally:
+            self._core.watch.leave(resident)
+            with resident.lock:
+                resident.begin = None
+
+    def _begin(self) -> None:
+        """Makes the step durable as it stands: with its request, and the effects that it had so far."""
+        resident, work, execution = self._resident, self._work, self._execution
+        with resident.lock:
+            if resident.begin is None:
+                return
+            session = resident.session
+            expected, fence = session.version, session.fence
+            self._core.own(session)
+            if session.state is not SessionState.RUNNING:
+                session.state = SESSION.next(session.state, SessionState.RUNNING)
+            if execution.status is not ExecutionStatus.RUNNING:
+                execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
+            session.execution_id = execution.id
+            attempts = work.begun.attempts if work.begun is not None else 1
+            request = request_as_dict(work.request) | {"events": work.events}
+            begun = Begun(execution.id, request, self._now, list(resident.journal.effects), attempts)
+            commit = Commit(
+                session.copy(), expected, fence, self._core.token(), closed=work.closed, begun=begun, reply=work.reply
+            )
+            stored = [execution.copy()]
+            self._as_it_began(commit.session, stored[0])
+            if work.started is not None and not work.durable:
+                commit.new_executions = stored
+            else:
+                commit.executions = stored
+            self._core.committer.commit(commit)
+            work.durable = True
+
+    def _as_it_began(self, session: Session, execution: Execution) -> None:
+        """What the step has counted so far is counted again when it is run again."""
+        execution.seq = self._first_seq - 1
+        if self._before is not None:
+            session.llm_calls, session.tokens, execution.metrics = self._before
+
+    # ---- what the script said ------------------------------------------------------------------------------------------------------
+
+    def _put(self, kind: str, payload: dict[str, Any]) -> None:
+        execution = self._execution
+        execution.seq += 1
+        self._events.append(Event(execution.seq, self._now, kind, payload))
+
+    def _take(self, outcome: Outcome) -> None:
+        for kind, payload in outcome.events:
+            if kind == "console":
+                self._put(_CONSOLE, payload)
+            elif kind == "cancelled":
+                self._cancelled(payload["id"])
+            elif kind == "unhandled":
+                error = plain(payload)
+                text = f"unhandled rejection: {error.get('name')}: {error.get('message')}"
+                self._put(EventType.SYSTEM.value, {"level": "error", "message": text})
+
+    def _cancelled(self, guest_id: int) -> None:
+        query = self._resident.by_guest_id().get(guest_id)
+        if query is not None:
+            self._close_query(query, QueryState.CANCELLED)
+
+    def _close_query(self, query: Query, state: QueryState) -> None:
+        query.state = QUERY.next(query.state, state)
+        query.closed_at = self._now
+        del self._resident.open[query.number]
+        if query.kind is not QueryKind.TIMER:
+            self._put(
+                EventType.SYSTEM.value,
+                {"level": "info", "message": f"query {query.id} was {state.value}", "query_id": query.id},
+            )
+        if query not in self._asked:
+            self._work.closed.append(query)
+
+    def _ask(self, queries: tuple[ScriptQuery, ...]) -> dict[int, Failure]:
+        """Takes the queries that may be asked; gives those that may not, with why."""
+        refused: dict[int, Failure] = {}
+        valid: list[tuple[ScriptQuery, QueryKind, dict[str, Any], int]] = []
+        calls = total = 0
+        for query in queries:
+            payload = plain(query.payload)
+            try:
+                kind = check_payload(query.kind, payload)
+            except InvalidValue as error:
+                refused[query.id] = self._refuse(error, "TypeError")
+                continue
+            tokens = 0
+            if kind is QueryKind.LLM:
+                tokens = prompt_tokens(payload)
+                calls += 1
+                total += tokens
+            valid.append((query, kind, payload, tokens))
+        over = self._over_budget(calls, total) if calls else None
+        if (over is not None or refused) and self._before is None:
+            session = self._resident.session
+            self._before = session.llm_calls, session.tokens, self._execution.metrics.copy()
+        for query, kind, payload, tokens in valid:
+            if over is not None and kind is QueryKind.LLM:
+                refused[query.id] = over
+            else:
+                self._add(query.id, kind, payload, tokens)
+        return refused
+
+    def _over_budget(self, calls: int, tokens: int) -> Failure | None:
+        execution, session = self._execution, self._resident.session
+        try:
+            if execution.budget is not None:
+                metrics = execution.metrics
+                metrics.elapsed_ms = self._now - execution.started_at
+                execution.budget.check(metrics.spent, calls, tokens)
+            if session.budget is not None:
+                spent = Spent(session.llm_calls, self._now - session.created_at, session.tokens)
+                session.budget.check(spent, calls, tokens)
+        except BudgetExceeded as error:
+            return self._refuse(error, "Error")
+        return None
+
+    def _refuse(self, error: HoldfastError, name: str) -> Failure:
+        self._put(EventType.SYSTEM.value, {"level": "warn", "message": f"a query was refused: {error}", "code": error.code})
+        return Failure(str(error), error.code, name)
+
+    def _add(self, guest_id: int | None, kind: QueryKind, payload: dict[str, Any], tokens: int = 0) -> None:
+        session, execution, now = self._resident.session, self._execution, self._now
+        session.queries += 1
+        timeout = payload.get("timeout_ms")
+        deadline = None if timeout is None else math.ceil(now + timeout)
+        query = Query(session.id, session.queries, execution.id, kind, payload, now, guest_id, deadline=deadline)
+        self._resident.open[query.number] = query
+        self._asked.append(query)
+        if kind is QueryKind.TIMER:
+            return
+        metrics = execution.metrics
+        metrics.queries += 1
+        if kind is QueryKind.LLM:
+            metrics.ask(prompt_text(payload), tokens)
+            session.llm_calls += 1
+            session.tokens += tokens
+        self._put(_QUERY, {"query_id": query.id, "kind": kind.value})
+
+    # ---- the end -------------------------------------------------------------------------------------------------------------------
+
+    def _commit(self, outcome: Outcome | _Crashed, used: float) -> Commit:
+        resident, work, execution, now = self._resident, self._work, self._execution, self._now
+        session = resident.session
+        expected, fence = session.version, session.fence
+        self._core.own(session)
+        session.steps += 1
+        number, parent = session.steps, session.head
+        was = session.state
+        if was is not SessionState.RUNNING:
+            session.state = SESSION.next(was, SessionState.RUNNING)
+        if execution.status is not ExecutionStatus.RUNNING:
+            execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
+        session.execution_id = execution.id
+        resident.execution = execution
+        metrics = execution.metrics
+        metrics.steps += 1
+        metrics.cpu_us += round(used * 1e6)
+        metrics.elapsed_ms = now - execution.started_at
+        checkpoint: Checkpoint | None = None
+        if isinstance(outcome, Paused):
+            execution.status = EXECUTION.next(execution.status, ExecutionStatus.PAUSED)
+            session.state = SESSION.next(session.state, SessionState.PAUSED)
+            metrics.pauses += 1
+            self._set_timer(outcome.wake_at)
+            checkpoint = self._checkpoint(number)
+        elif isinstance(outcome, Finished | Failed):
+            self._finish(outcome)
+            checkpoint = self._checkpoint(number)
+        else:
+            checkpoint = self._roll_back(outcome, number)
+        if not resident.open or type(outcome) is not Paused:
+            session.wake_at = None
+        else:
+            session.wake_at = self._due()
+        session.updated_at = now
+        execution.last_step = number
+        step = Step(number, parent, execution.id, now, self._first_seq, self._events, checkpoint)
+        commit = Commit(
+            session,
+            expected,
+            fence,
+            self._core.token(),
+            steps=[step],
+            asked=self._asked,
+            closed=work.closed,
+            errors=self._errors,
+        )
+        if work.started is not None and not work.durable:
+            commit.new_executions = [execution]
+        else:
+            commit.executions = [execution]
+        commit.ended = work.durable or resident.begun is not None
+        resident.begun = None
+        commit.reply = None if work.durable else work.reply
+        return commit
+
+    def _set_timer(self, wake_at: float | None) -> None:
+        """A pause that waits for the clock is a query like any other, which the clock answers."""
+        due = None if wake_at is None else math.ceil(wake_at)
+        for query in list(self._resident.open.values()):
+            if query.kind is QueryKind.TIMER:
+                if query.payload["wake_at"] == due:
+                    return
+                rang = query.payload["wake_at"] <= self._now
+                if rang:
+                    query.answer = Answer()
+                self._close_query(query, QueryState.ANSWERED if rang else QueryState.CANCELLED)
+        if due is not None:
+            self._add(None, QueryKind.TIMER, {"wake_at": due})
+
+    def _due(self) -> int | None:
+        due: int | None = None
+        for query in self._resident.open.values():
+            at = query.payload["wake_at"] if query.kind is QueryKind.TIMER else query.deadline
+            if at is not None and (due is None or at < due):
+                due = at
+        return due
+
+    def _finish(self, outcome: Finished | Failed) -> None:
+        execution = self._execution
+        if type(outcome) is Finished:
+            result = outcome.result
+            execution.result = result.as_dict() if result.has_json else {"type": result.type, "preview": result.preview}
+            self._put(EventType.VALUE.value, execution.result)
+            self._over(ExecutionStatus.OK, SessionState.STARTING if self._more_to_start() else SessionState.READY)
+            return
+        assert isinstance(outcome, Failed)
+        error = outcome.error
+        described = {"name": error.name, "message": error.message, "stack": error.stack}
+        if error.code is not None:
+            described["code"] = error.code
+        self._put(EventType.EXCEPTION.value, described)
+        self._fail(described, error.code or error.name, ExecutionStatus.ERROR)
+
+    def _more_to_start(self) -> bool:
+        """Whether this was a startup file, and not the last one."""
+        execution = self._execution
+        files = self._resident.shelved.startup
+        return execution.kind is ExecutionKind.STARTUP and bool(files) and execution.path != files[-1].filename
+
+    def _fail(self, described: dict[str, Any], kind: str, status: ExecutionStatus) -> None:
+        session, execution = self._resident.session, self._execution
+        execution.error = described
+        session.last_error = described["message"]
+        startup = execution.kind is ExecutionKind.STARTUP
+        if status is not ExecutionStatus.CANCELLED:
+            phase = SessionState.STARTING if startup else SessionState.RUNNING
+            entry = ErrorEntry(new_id(), self._now, phase.value, None, execution.id, kind, described["message"])
+            self._errors.append(entry)
+        self._over(status, SessionState.CRASHED if startup else SessionState.READY)
+
+    def _over(self, status: ExecutionStatus, state: SessionState) -> None:
+        resident, execution = self._resident, self._execution
+        execution.status = EXECUTION.next(execution.status, status)
+        execution.ended_at = self._now
+        resident.session.state = SESSION.next(resident.session.state, state)
+        resident.session.execution_id = None
+        for query in list(resident.open.values()):
+            self._close_query(query, QueryState.CANCELLED)
+
+    def _roll_back(self, outcome: Breached | Cancelled | _Crashed, number: int) -> Checkpoint | None:
+        """The step does not count. If the script was paused before it, it is dropped where it stood."""
+        resident, work = self._resident, self._work
+        resident.hibernate()
+        drop = work.started is None and not isinstance(outcome, _Dropped)
+        if drop:
+            self._take(resident.awake().step(Abandon(), now=self._now))
+        described, status = _described(outcome)
+        level = "info" if status is ExecutionStatus.CANCELLED else "error"
+        self._put(EventType.SYSTEM.value, {"level": level} | described)
+        self._fail(described, described["code"], status)
+        return self._checkpoint(number) if drop else None
+
+    def _checkpoint(self, number: int) -> Checkpoint:
+        """The present state, as a delta against the nearest base that keeps all chains short."""
+        resident, metrics = self._resident, self._execution.metrics
+        session, ladder, sandbox = resident.session, resident.ladder, resident.awake()
+        image = sandbox.freeze(Label(session.id, number))
+        depth = (ladder[-1].depth if ladder else 0) + 1
+        target = depth & (depth - 1)
+        while ladder and ladder[-1].depth > target:
+            ladder.pop()
+        base = ladder[-1] if ladder else None
+        sealed = image.seal(self._core.key, base.image if base else resident.shelved.template)
+        ladder.append(Rung(depth, Origin(session.id, number), image))
+        session.head, session.seed = number, None
+        if sandbox.memory > metrics.peak_memory:
+            metrics.peak_memory = sandbox.memory
+        metrics.checkpoint_bytes += len(sealed)
+        self._put(_CHECKPOINT, {"number": number, "bytes": len(sealed)})
+        open_queries = tuple([query.number for query in resident.open.values() if query.guest_id is not None])
+        wake_at = next((query.payload["wake_at"] for query in resident.open.values() if query.kind is QueryKind.TIMER), None)
+        return Checkpoint(depth, base.at if base else None, sealed, open_queries, wake_at)
+
+
+def _described(outcome: Breached | Cancelled | _Crashed) -> tuple[dict[str, Any], ExecutionStatus]:
+    """Why a step was rolled back, and what that makes of its execution."""
+    if isinstance(outcome, _Dropped):
+        return {"name": "Cancelled", "message": str(outcome.error), "code": "CANCELLED"}, ExecutionStatus.CANCELLED
+    if isinstance(outcome, Cancelled):
+        described = {"name": "Cancelled", "message": "the execution was cancelled", "code": "CANCELLED"}
+        return described, ExecutionStatus.CANCELLED
+    if isinstance(outcome, _Crashed):
+        error = outcome.error
+        return {"name": type(error).__name__, "message": str(error), "code": error.code}, ExecutionStatus.ERROR
+    breach = outcome.breach
+    limit = {"limit": breach.limit.value, "allowed": breach.allowed, "actual": breach.actual}
+    timed = breach.limit in (Limit.WALL, Limit.CPU)
+    status = ExecutionStatus.TIMEOUT if timed else ExecutionStatus.ERROR
+    return {"name": "LimitExceeded", "message": str(breach), "code": LimitExceeded.code} | limit, status
+
+
+def uncertain() -> Answer:
+    """What a script is told of a tool that may have run."""
+    error = EffectUncertain()
+    return Answer(error={"message": str(error), "code": error.code})

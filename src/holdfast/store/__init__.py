@@ -1,0 +1,38 @@
+"""The persistence seam: one protocol, and memory, SQLite and PostgreSQL behind it.
+
+Nothing here knows how sessions run. It imports only `holdfast.domain`.
+"""
+
+from holdfast.store._errors import (
+    LeaseLost,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+    StoreUnknown,
+)
+from holdfast.store.address import open_store
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Loaded, Page, Rebased, Reply, Store
+
+__all__ = [
+    "Begun",
+    "Commit",
+    "Effect",
+    "LeaseLost",
+    "Link",
+    "Loaded",
+    "Page",
+    "Rebased",
+    "Reply",
+    "Store",
+    "StoreDamaged",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "StoreUnknown",
+    "open_store",
+]

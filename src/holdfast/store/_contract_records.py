@@ -1,0 +1,344 @@
+"""The contract, last part: templates, errors, replies, leases, documents, and what is small."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from holdfast.domain import SessionState, Template
+from holdfast.store._contract_base import NASTY, T0, Samples, codes, full_session, full_spec, pages, refused
+from holdfast.store.protocol import Begun, Effect, Reply
+
+HOURS = 3_600_000
+
+
+class RecordContract(Samples):
+    """All that is not a session's state."""
+
+    # ---- templates
+
+    def test_a_template_comes_back_by_id_and_by_name(self) -> None:
+        template = Template(uuid4(), NASTY, 1, T0 + 1, T0 + 2)
+        self.store.create_template(template, self.version_of(template, 1, **full_spec()))
+        assert self.store.get_template(template.id) == template == self.store.get_template(NASTY)
+
+    def test_a_version_comes_back_with_every_field(self) -> None:
+        version = replace(self.version_of(self.template, 2, **full_spec()), guest=b"\0\xff", baked=b"", created_at=T0 + 7)
+        self.store.add_version(version, T0 + 8)
+        assert self.store.get_version(self.template.id, 2) == version
+        found = self.store.get_template(self.template.id)
+        assert (found.latest, found.updated_at, found.created_at) == (2, T0 + 8, T0)
+
+    def test_a_name_is_given_once(self) -> None:
+        taken = Template(uuid4(), "first", 1, T0, T0)
+        with refused("NAME_TAKEN"):
+            self.store.create_template(taken, self.version_of(taken, 1))
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.get_version(taken.id, 1)
+
+    def test_versions_follow_one_another(self) -> None:
+        for number in (1, 3, 0):
+            with refused("VERSION_CONFLICT"):
+                self.store.add_version(self.version_of(self.template, number), T0)
+        self.store.add_version(self.version_of(self.template, 2), T0)
+        with refused("VERSION_CONFLICT"):
+            self.store.add_version(self.version_of(self.template, 2), T0)
+
+    def test_of_many_that_add_the_same_version_one_wins(self) -> None:
+        together = threading.Barrier(8)
+
+        def add(number: int) -> str | None:
+            together.wait()
+            try:
+                self.store.add_version(self.version_of(self.template, 2), T0 + number)
+            except Exception as error:  # noqa: BLE001
+                return getattr(error, "code", str(error))
+            return None
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sorted(map(str, pool.map(add, range(8)))) == ["None"] + ["VERSION_CONFLICT"] * 7
+
+    def test_an_unknown_template_is_not_found(self) -> None:
+        for which in (uuid4(), "nobody"):
+            with refused("TEMPLATE_NOT_FOUND"):
+                self.store.get_template(which)
+        for template_id, number in ((uuid4(), 1), (self.template.id, 2)):
+            with refused("TEMPLATE_NOT_FOUND"):
+                self.store.get_version(template_id, number)
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.add_version(self.version_of(Template(uuid4(), "x", 1, T0, T0), 2), T0)
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.delete_template(uuid4())
+
+    def test_templates_and_versions_are_listed_newest_first(self) -> None:
+        more = [self.new_template(f"template {number}") for number in range(4)]
+        newest = [*more[::-1], self.template]
+        assert pages(self.store.list_templates, 2) == [newest[:2], newest[2:4], newest[4:]]
+        for number in (2, 3, 4):
+            self.store.add_version(self.version_of(self.template, number), T0)
+        found = pages(lambda **page: self.store.list_versions(self.template.id, **page), 3)
+        assert [[version.number for version in page] for page in found] == [[4, 3, 2], [1]]
+        assert self.store.list_versions(uuid4()).items == []
+
+    def test_a_template_is_deleted_once_no_session_uses_it(self) -> None:
+        session = self.new_session()
+        with refused("TEMPLATE_IN_USE"):
+            self.store.delete_template(self.template.id)
+        self.store.delete_session(session.id)
+        self.store.delete_template(self.template.id)
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.get_version(self.template.id, 1)
+        assert self.store.list_templates().items == []
+        self.new_template("first")  # its name is free again
+
+    def test_a_template_that_was_given_may_be_changed_afterwards(self) -> None:
+        template = Template(uuid4(), "mine", 1, T0, T0)
+        self.store.create_template(template, self.version_of(template, 1))
+        template.name = "changed"
+        self.store.get_template("mine").name = "changed"
+        assert self.store.get_template(template.id).name == "mine"
+
+    # ---- blobs and secrets
+
+    def test_a_blob_of_20_megabytes_comes_back(self) -> None:
+        digest, data = bytes(range(32)), bytes(range(256)) * 80_000
+        assert self.store.get_blob(digest) is None
+        self.store.put_blob(digest, data)
+        self.store.put_blob(digest, data)
+        assert self.store.get_blob(digest) == data
+
+    def test_a_secret_is_drawn_once(self) -> None:
+        assert self.store.secret("seal", b"one\0") == b"one\0"
+        assert self.store.secret("seal", b"two") == b"one\0"
+        assert self.store.secret(NASTY, b"three") == b"three"
+
+    # ---- steps under way
+
+    def test_a_step_under_way_is_known_until_it_is_over(self) -> None:
+        session, execution = self.history(1)
+        assert self.store.load(session.id).begun is None
+        effects = [Effect("http.get", "hash", None, 1.25), Effect(NASTY, "", '{"a":1}', T0 + 0.125)]
+        begun = Begun(execution.id, {"kind": "resume", "answers": [[1, NASTY]]}, T0 + 0.5, effects, 3)
+        session = self.change(session, begun=begun)
+        assert self.store.load(session.id).begun == begun
+        longer = replace(begun, effects=[*effects, Effect("f", "h", None, 2.0)], attempts=4)
+        session = self.change(session, begun=longer)
+        assert self.store.load(session.id).begun == longer
+        session = self.change(session)
+        assert self.store.load(session.id).begun == longer
+        session = self.change(session, ended=True)
+        assert self.store.load(session.id).begun is None
+        self.change(session, ended=True)
+
+    # ---- errors
+
+    def test_errors_are_listed_oldest_first_and_resolved(self) -> None:
+        session, other = self.new_session(), self.new_session()
+        full = self.error(
+            task_id=NASTY, execution_id=uuid4(), message=NASTY, phase=NASTY, kind=NASTY, attempt=4, resolved_at=T0 + 3
+        )
+        entries = [full, *[self.error(timestamp=T0 + number) for number in range(4)]]
+        self.change(session, errors=entries)
+        self.change(other, errors=[self.error()])
+        assert pages(lambda **page: self.store.list_errors(session.id, **page), 2) == [entries[:2], entries[2:4], entries[4:]]
+        self.store.resolve_error(session.id, entries[1].id, T0 + 9)
+        assert self.store.list_errors(session.id).items[1] == replace(entries[1], resolved_at=T0 + 9)
+        assert self.store.list_errors(session.id).items[2] == entries[2]
+        assert self.store.list_errors(uuid4()).items == []
+
+    def test_an_error_of_another_session_cannot_be_resolved(self) -> None:
+        session, other = self.new_session(), self.new_session()
+        entry = self.error()
+        self.change(session, errors=[entry])
+        for session_id, error_id in ((other.id, entry.id), (session.id, uuid4()), (uuid4(), entry.id)):
+            with refused("ERROR_ENTRY_NOT_FOUND"):
+                self.store.resolve_error(session_id, error_id, T0)
+
+    # ---- replies
+
+    def test_the_first_reply_to_a_request_stays(self) -> None:
+        assert self.store.get_reply("key") is None
+        reply = Reply(NASTY, "hash", {"session": NASTY, "n": [1, None]}, T0)
+        self.store.put_reply(reply)
+        self.store.put_reply(reply._replace(request="other", outcome={}))
+        assert self.store.get_reply(NASTY) == reply
+
+    def test_a_reply_is_written_with_its_commit_or_not_at_all(self) -> None:
+        session = self.new_session()
+        reply = Reply("key", "hash", {"a": 1}, T0)
+        late = self.commit(replace(session, version=9), reply=reply)
+        assert codes(self.store.commit([late])) == ["VERSION_CONFLICT"]
+        assert self.store.get_reply("key") is None
+        self.change(session, reply=reply)
+        assert self.store.get_reply("key") == reply
+
+    def test_a_request_that_was_done_is_not_done_again(self) -> None:
+        session, other = self.new_session(), self.new_session()
+        reply = Reply("key", "hash", {"a": 1}, T0)
+        self.change(session, reply=reply)
+        for again, code in ((reply, "VERSION_CONFLICT"), (reply._replace(request="other"), "IDEMPOTENCY_CONFLICT")):
+            commit = self.commit(replace(other, version=2), reply=again, asked=[self.query(other, 1)])
+            assert codes(self.store.commit([commit])) == [code]
+        assert self.store.get_session(other.id) == other
+        assert self.store.list_queries(other.id).items == []
+        assert self.store.get_reply("key") == reply
+
+    def test_old_replies_are_dropped(self) -> None:
+        for number in range(5):
+            self.store.put_reply(Reply(f"key {number}", "hash", {}, T0 + number))
+        assert self.store.drop_replies(T0 + 3) == 3
+        assert self.store.drop_replies(T0 + 3) == 0
+        assert [self.store.get_reply(f"key {number}") is None for number in range(5)] == [True] * 3 + [False] * 2
+
+    # ---- leases
+
+    def test_a_process_lives_as_long_as_it_says(self) -> None:
+        node, other = uuid4(), uuid4()
+        assert not self.store.is_alive(node)
+        self.store.beat(node, 60_000)
+        assert self.store.is_alive(node)
+        assert not self.store.is_alive(other)
+        self.store.beat(node, -1)
+        assert not self.store.is_alive(node)
+        self.store.beat(node, 60_000)
+        self.store.retire(node)
+        self.store.retire(other)
+        assert not self.store.is_alive(node)
+
+    def test_clocks_of_others_do_not_matter(self) -> None:
+        """Times in records may come from a clock that is hours wrong; leases go by the store's own."""
+        node, now = uuid4(), self.store.now()
+        self.store.beat(node, 60_000)
+        for skew in (-5 * HOURS, 5 * HOURS):
+            self.new_session(state=SessionState.RUNNING, owner=node, created_at=now + skew, updated_at=now + skew)
+        assert self.store.list_interrupted() == []
+        self.store.retire(node)
+        assert len(self.store.list_interrupted()) == 2
+
+    def test_the_stores_time_goes_on(self) -> None:
+        first = self.store.now()
+        assert 1_600_000_000_000 < first <= self.store.now()
+
+    def test_sessions_whose_process_died_are_found(self) -> None:
+        alive, dead, gone = uuid4(), uuid4(), uuid4()
+        self.store.beat(alive, 60_000)
+        self.store.beat(dead, -1)
+        owners: list[UUID | None] = [alive, dead, gone, None]
+        busy = [
+            self.new_session(state=state, owner=o).id for state in (SessionState.STARTING, SessionState.RUNNING) for o in owners
+        ]
+        for state in (SessionState.READY, SessionState.PAUSED, SessionState.CRASHED, SessionState.CLOSED):
+            self.new_session(state=state, owner=dead)
+        assert set(self.store.list_interrupted()) == set(busy[1:4] + busy[5:])
+        assert len(self.store.list_interrupted(limit=2)) == 2
+        session = self.store.get_session(busy[1])
+        self.write(self.commit(replace(session, version=2, fence=1, owner=alive), fence=0))
+        assert busy[1] not in self.store.list_interrupted()
+
+    def test_sessions_that_are_due_are_found_soonest_first(self) -> None:
+        times = [T0 + 30, T0 + 10, T0 + 20, T0 + 99, None]
+        waiting = [self.new_session(state=SessionState.PAUSED, wake_at=time) for time in times]
+        self.new_session(state=SessionState.CLOSED, wake_at=T0)
+        expected = [(T0 + 10, waiting[1].id), (T0 + 20, waiting[2].id), (T0 + 30, waiting[0].id)]
+        assert self.store.list_due(T0 + 30) == expected
+        assert self.store.list_due(T0 + 30, limit=2) == expected[:2]
+        self.change(waiting[1], {"wake_at": None})
+        self.change(waiting[2], {"state": SessionState.RUNNING})
+        assert self.store.list_due(T0 + 30) == expected[2:]
+
+    # ---- documents
+
+    def test_a_document_is_created_once_and_comes_back(self) -> None:
+        data = {"a": [1, 2.5, None, {"b": NASTY}], NASTY: {}}
+        assert self.store.get_document(NASTY) is None
+        assert self.store.create_document(NASTY, data) == 1
+        assert self.store.get_document(NASTY) == (1, data)
+        with refused("VERSION_CONFLICT"):
+            self.store.create_document(NASTY, {})
+        assert self.store.get_document(NASTY) == (1, data)
+
+    def test_a_document_changes_by_version(self) -> None:
+        self.store.create_document("a", {"n": 1})
+        assert self.store.update_document("a", {"n": 2}, 1) == 2
+        for expected in (1, 3, 0):
+            with refused("VERSION_CONFLICT"):
+                self.store.update_document("a", {"n": 3}, expected)
+        assert self.store.update_document("a", {"n": 4}, None) == 3
+        assert self.store.get_document("a") == (3, {"n": 4})
+        assert self.store.update_document("b", {"n": 5}, None) == 1
+        with refused("VERSION_CONFLICT"):
+            self.store.update_document("c", {}, 1)
+        assert self.store.get_document("c") is None
+
+    def test_documents_are_listed_in_the_order_of_creation(self) -> None:
+        for name in ("c", "a", "b"):
+            self.store.create_document(name, {})
+        self.store.update_document("c", {"changed": True}, None)
+        assert self.store.list_documents() == ["c", "a", "b"]
+        assert self.store.delete_document("c")
+        assert not self.store.delete_document("c")
+        self.store.create_document("c", {})
+        assert self.store.list_documents() == ["a", "b", "c"]
+
+    def test_a_document_that_was_got_may_be_changed_afterwards(self) -> None:
+        data: dict[str, list[int]] = {"a": [1]}
+        self.store.create_document("a", data)
+        data["a"].append(2)
+        found = self.store.get_document("a")
+        assert found == (1, {"a": [1]})
+        found[1]["a"].append(3)
+        assert self.store.get_document("a") == (1, {"a": [1]})
+
+    def test_of_64_that_change_a_document_at_once_each_version_is_written_once(self) -> None:
+        self.store.create_document("a", {"n": 0})
+
+        def add(_: int) -> None:
+            while True:
+                found = self.store.get_document("a")
+                assert found is not None
+                try:
+                    self.store.update_document("a", {"n": found[1]["n"] + 1}, found[0])
+                except Exception as error:
+                    if getattr(error, "code", None) != "VERSION_CONFLICT":
+                        raise
+                else:
+                    return
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(add, range(64)))
+        assert self.store.get_document("a") == (65, {"n": 64})
+
+    # ---- closing and opening
+
+    def test_a_closed_store_says_so(self) -> None:
+        session = self.new_session()
+        self.store.close()
+        self.store.close()
+        with refused("STORE_UNAVAILABLE"):
+            self.store.get_session(session.id)
+        with refused("STORE_UNAVAILABLE"):
+            self.store.commit([self.commit(replace(session, version=2))])
+
+    def test_what_was_acknowledged_is_there_when_the_store_is_opened_again(self) -> None:
+        session, execution = self.history(
+            2, **{key: value for key, value in full_session(self.template).items() if key == "meta"}
+        )
+        begun, entry, query = Begun(execution.id, {"a": 1}, 1.5), self.error(), self.query(session, 1, execution)
+        session = self.change(session, begun=begun, errors=[entry], asked=[query], reply=Reply("key", "hash", {}, T0))
+        self.store.create_document("a", {"b": 1})
+        self.store.put_blob(b"digest", b"data")
+        self.store.secret("seal", b"one")
+        before, events = self.store.load(session.id), self.store.list_events(execution.id)
+        node = uuid4()
+        self.store.beat(node, 60_000)
+        self.store = self.reopen(self.store)
+        assert self.store.load(session.id) == before
+        assert self.store.list_events(execution.id) == events
+        assert self.store.list_errors(session.id).items == [entry]
+        assert self.store.list_queries().items == [query]
+        assert self.store.get_document("a") == (1, {"b": 1})
+        assert self.store.get_blob(b"digest") == b"data"
+        assert self.store.secret("seal", b"two") == b"one"
+        assert self.store.get_template("first") == self.template
+        assert self.store.is_alive(node)
+        self.change(session, {"name": "goes on"})

@@ -1,0 +1,392 @@
+"""Records as flat rows, and back: what the SQL stores share.
+
+A row is a tuple of what every database knows: integers, text, bytes and NULL. Ids are their 16 bytes. Whatever nobody filters or sorts by
+is packed as JSON text. `..._row` gives a tuple, `..._of` takes one in the order that is written beside it; a store adds what only it
+knows, such as the integer by which it calls a session. The fields of a session or an execution that never change after it is new are
+apart from those that do, since an update writes only the latter.
+"""
+
+import binascii
+import json
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any, Final
+from uuid import UUID
+
+from pydantic_core import from_json, to_json
+
+from holdfast.domain import (
+    Answer,
+    Budget,
+    ErrorEntry,
+    Event,
+    Execution,
+    ExecutionKind,
+    ExecutionStatus,
+    InvalidValue,
+    Metrics,
+    Node,
+    Origin,
+    Query,
+    QueryKind,
+    QueryState,
+    Session,
+    SessionState,
+    Step,
+    Template,
+    TemplateSpec,
+    TemplateVersion,
+)
+from holdfast.store.protocol import Begun, Effect, Link, Reply
+
+Row = tuple[Any, ...]
+
+_SESSION_STATES: Final = {state.value: state for state in SessionState}
+_EXECUTION_KINDS: Final = {kind.value: kind for kind in ExecutionKind}
+_EXECUTION_STATUSES: Final = {status.value: status for status in ExecutionStatus}
+_QUERY_KINDS: Final = {kind.value: kind for kind in QueryKind}
+_QUERY_STATES: Final = {state.value: state for state in QueryState}
+
+
+# ---- text, numbers, cursors --------------------------------------------------------------------------------------------------------
+
+_dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def pack(value: Any) -> str:
+    """A value as JSON. Halves of surrogate pairs, which scripts may produce and no database takes, are escaped."""
+    try:
+        return to_json(value).decode()
+    except ValueError:  # half a surrogate pair, or nested deeply: the standard library knows how, and takes three times as long
+        pass
+    try:
+        return _dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidValue("this cannot be kept as JSON") from None
+
+
+def unpack(text: str) -> Any:
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
+
+
+def pack_some(value: Any) -> str | None:
+    """As `pack`; what is None or empty takes no room."""
+    return pack(value) if value else None
+
+
+_UNSAFE: Final = re.compile("[\0\x1a\ud800-\udfff]")
+_ESCAPED: Final = re.compile("\x1a([0-9a-f]{4})")
+
+
+def plain(text: str) -> str:
+    """Text for a column. NUL and halves of surrogate pairs are written as U+001A and four digits. Equal text stays equal.
+
+    >>> plain("a\\0b")
+    'a\\x1a0000b'
+    """
+    return _UNSAFE.sub(lambda found: f"\x1a{ord(found[0]):04x}", text)
+
+
+def read_plain(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def signed(number: int) -> int:
+    """64 bits as databases have them."""
+    return ((number + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63)
+
+
+def cursor(kind: str, *position: int) -> str:
+    """Where a page ends, as a text that means nothing to whoever gets it."""
+    return urlsafe_b64encode(f"{kind}{','.join(map(str, position))}".encode()).decode().rstrip("=")
+
+
+def read_cursor(kind: str, text: str, count: int = 1) -> list[int]:
+    """The position in a cursor of a list of this kind."""
+    try:
+        plain_text = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+        position = [int(part) for part in plain_text.removeprefix(kind).split(",")]
+    except (ValueError, binascii.Error):  # int() and UnicodeError are ValueErrors
+        position = []
+    if len(position) != count or cursor(kind, *position) != text or any(abs(number) >> 63 for number in position):
+        raise InvalidValue("this is not the cursor of such a list")
+    return position
+
+
+# ---- templates ---------------------------------------------------------------------------------------------------------------------
+
+
+def template_row(template: Template) -> Row:
+    """id, name, latest, created_at, updated_at"""
+    return template.id.bytes, plain(template.name), template.latest, template.created_at, template.updated_at
+
+
+def template_of(row: Row) -> Template:
+    """The order of `template_row`."""
+    return Template(UUID(bytes=row[0]), read_plain(row[1]), *row[2:])
+
+
+def version_row(version: TemplateVersion) -> Row:
+    """number, spec, guest, baked, created_at"""
+    return version.number, pack(version.spec.as_dict()), version.guest, version.baked, version.created_at
+
+
+def version_of(template_id: UUID, row: Row) -> TemplateVersion:
+    """The order of `version_row`."""
+    number, spec, guest, baked, created_at = row
+    return TemplateVersion(template_id, number, TemplateSpec.from_dict(unpack(spec)), guest, baked, created_at)
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------------------------------
+
+
+def session_fixed_row(session: Session) -> Row:
+    """id, template_id, created_at, origin_session, origin_number"""
+    origin = session.origin
+    origin_session, origin_number = (None, None) if origin is None else (origin.session_id.bytes, origin.number)
+    return session.id.bytes, session.template_id.bytes, session.created_at, origin_session, origin_number
+
+
+def session_row(session: Session) -> Row:
+    """What may change: template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries,
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error
+    """
+    name, owner, execution_id, seed, budget = session.name, session.owner, session.execution_id, session.seed, session.budget
+    return (
+        session.template_version,
+        session.state._value_,  # an enum of texts is slow to bind
+        session.updated_at,
+        None if name is None else plain(name),
+        pack(session.meta) if session.meta else None,
+        session.closed_at,
+        session.version,
+        session.fence,
+        None if owner is None else owner.bytes,
+        session.head,
+        session.steps,
+        session.queries,
+        None if execution_id is None else execution_id.bytes,
+        session.wake_at,
+        None if seed is None else signed(seed),
+        None if budget is None else pack(budget.as_dict()),
+        session.llm_calls,
+        session.tokens,
+        None if session.last_error is None else plain(session.last_error),
+    )
+
+
+def session_of(row: Row) -> Session:
+    """The order of `session_fixed_row` and then `session_row`."""
+    session_id, template_id, created_at, origin_session, origin_number = row[:5]
+    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[5:17]
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[17:]
+    return Session(
+        UUID(bytes=session_id),
+        UUID(bytes=template_id),
+        template_version,
+        _SESSION_STATES[state],
+        created_at,
+        updated_at,
+        None if name is None else read_plain(name),
+        {} if meta is None else unpack(meta),
+        closed_at,
+        version,
+        fence,
+        None if owner is None else UUID(bytes=owner),
+        head,
+        steps,
+        queries,
+        None if execution_id is None else UUID(bytes=execution_id),
+        wake_at,
+        None if seed is None else seed & 0xFFFFFFFFFFFFFFFF,
+        origin_of(origin_session, origin_number),
+        None if budget is None else Budget(**unpack(budget)),
+        llm_calls,
+        tokens,
+        None if last_error is None else read_plain(last_error),
+    )
+
+
+def origin_of(session_id: bytes | None, number: int | None) -> Origin | None:
+    return None if session_id is None or number is None else Origin(UUID(bytes=session_id), number)
+
+
+# ---- executions --------------------------------------------------------------------------------------------------------------------
+
+
+def execution_fixed_row(execution: Execution) -> Row:
+    """id, kind, started_at, first_step"""
+    return execution.id.bytes, execution.kind._value_, execution.started_at, execution.first_step
+
+
+def execution_given(execution: Execution) -> str:
+    """What it was asked to do. It may be large, so it lies apart from what each step changes."""
+    parent = execution.parent_id
+    return pack([execution.input, execution.path, execution.args, None if parent is None else parent.hex])
+
+
+def execution_row(execution: Execution) -> Row:
+    """What may change: status, last_step, seq, ended_at, result, error, metrics, budget"""
+    result, error, budget = execution.result, execution.error, execution.budget
+    return (
+        execution.status._value_,
+        execution.last_step,
+        execution.seq,
+        execution.ended_at,
+        None if result is None else pack(result),
+        None if error is None else pack(error),
+        pack(execution.metrics.as_row()),
+        None if budget is None else pack(budget.as_dict()),
+    )
+
+
+def execution_of(session_id: UUID, row: Row) -> Execution:
+    """The order of `execution_fixed_row`, then `execution_given`, then `execution_row`."""
+    execution_id, kind, started_at, first_step, given = row[:5]
+    status, last_step, seq, ended_at, result, error, metrics, budget = row[5:]
+    code, path, args, parent = unpack(given)
+    return Execution(
+        UUID(bytes=execution_id),
+        session_id,
+        _EXECUTION_KINDS[kind],
+        _EXECUTION_STATUSES[status],
+        started_at,
+        first_step,
+        last_step,
+        seq,
+        code,
+        path,
+        args,
+        ended_at,
+        None if result is None else unpack(result),
+        None if error is None else unpack(error),
+        Metrics.from_row(unpack(metrics)),
+        None if budget is None else Budget(**unpack(budget)),
+        None if parent is None else UUID(hex=parent),
+    )
+
+
+# ---- steps -------------------------------------------------------------------------------------------------------------------------
+
+
+def step_row(step: Step) -> Row:
+    """number, parent, execution_id, created_at, first_seq, last_seq, events, depth, wake_at, open, sealed
+
+    Its base is not among them: stores name sessions in ways of their own. `depth` is NULL where there is no checkpoint.
+    """
+    checkpoint, events = step.checkpoint, step.events
+    return (
+        step.number,
+        step.parent,
+        step.execution_id.bytes,
+        step.created_at,
+        step.first_seq,
+        step.first_seq + len(events) - 1,
+        # seq goes up by one, so it need not be kept
+        pack([event[1:] for event in events]) if events else None,
+        *(
+            (None, None, None, None)
+            if checkpoint is None
+            else (checkpoint.depth, checkpoint.wake_at, pack_some(checkpoint.open), checkpoint.sealed)
+        ),
+    )
+
+
+def events_of(first_seq: int, events: str | None) -> list[Event]:
+    """The events of one step."""
+    return [] if events is None else [Event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
+
+
+def node_of(row: Row) -> Node:
+    """number, parent, execution_id, created_at, depth, base's session id, base's number, size, open"""
+    number, parent, execution_id, created_at, depth, base_session, base_number, size, waiting = row
+    base, numbers = origin_of(base_session, base_number), tuple(unpack(waiting)) if waiting else ()
+    return Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers)
+
+
+def link_of(row: Row) -> Link:
+    """session id, number, depth, base's session id, base's number, sealed"""
+    session_id, number, depth, base_session, base_number, sealed = row
+    return Link(Origin(UUID(bytes=session_id), number), depth, origin_of(base_session, base_number), sealed)
+
+
+# ---- queries -----------------------------------------------------------------------------------------------------------------------
+
+
+def query_fixed_row(query: Query) -> Row:
+    """number, execution_id, kind, payload, asked_at, guest_id, deadline"""
+    return (
+        query.number,
+        query.execution_id.bytes,
+        query.kind._value_,
+        pack(query.payload),
+        query.asked_at,
+        query.guest_id,
+        query.deadline,
+    )
+
+
+def query_row(query: Query) -> Row:
+    """What may change: state, started_at, closed_at, answer"""
+    answer = query.answer
+    return query.state._value_, query.started_at, query.closed_at, None if answer is None else pack(answer)
+
+
+def query_of(session_id: UUID, row: Row) -> Query:
+    """The order of `query_fixed_row` and then `query_row`."""
+    number, execution_id, kind, payload, asked_at, guest_id, deadline, state, started_at, closed_at, answer = row
+    return Query(
+        session_id,
+        number,
+        UUID(bytes=execution_id),
+        _QUERY_KINDS[kind],
+        unpack(payload),
+        asked_at,
+        guest_id,
+        _QUERY_STATES[state],
+        deadline,
+        started_at,
+        closed_at,
+        None if answer is None else Answer(*unpack(answer)),
+    )
+
+
+# ---- the rest ----------------------------------------------------------------------------------------------------------------------
+
+
+def error_row(entry: ErrorEntry) -> Row:
+    """id, timestamp, resolved_at, data"""
+    execution = None if entry.execution_id is None else entry.execution_id.hex
+    data = pack([entry.phase, entry.task_id, execution, entry.kind, entry.message, entry.attempt])
+    return entry.id.bytes, entry.timestamp, entry.resolved_at, data
+
+
+def error_of(row: Row) -> ErrorEntry:
+    """The order of `error_row`."""
+    entry_id, timestamp, resolved_at, data = row
+    phase, task_id, execution, kind, message, attempt = unpack(data)
+    execution_id = None if execution is None else UUID(hex=execution)
+    return ErrorEntry(UUID(bytes=entry_id), timestamp, phase, task_id, execution_id, kind, message, attempt, resolved_at)
+
+
+def begun_text(begun: Begun) -> str:
+    return pack([begun.execution_id.hex, begun.request, begun.now, begun.effects, begun.attempts])
+
+
+def begun_of(text: str) -> Begun:
+    execution, request, now, effects, attempts = unpack(text)
+    return Begun(UUID(hex=execution), request, now, [Effect(*effect) for effect in effects], attempts)
+
+
+def reply_row(reply: Reply) -> Row:
+    """key, request, outcome, created_at"""
+    return plain(reply.key), plain(reply.request), pack(reply.outcome), reply.created_at
+
+
+def reply_of(row: Row) -> Reply:
+    """The order of `reply_row`."""
+    key, request, outcome, created_at = row
+    return Reply(read_plain(key), read_plain(request), unpack(outcome), created_at)

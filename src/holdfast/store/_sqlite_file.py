@@ -1,0 +1,239 @@
+"""One SQLite file: its connections, transactions and errors.
+
+One connection writes, under a lock. Reads have connections of their own, kept for the next read; in WAL mode a writer never blocks them.
+"""
+
+import contextlib
+import errno
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from holdfast.domain import HoldfastError, InvalidValue
+from holdfast.store._errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.store._migrations import migrate
+
+_KEPT_READERS: Final = 16
+_SHORTEST: Final = 512
+
+# Synchronous FULL: a commit is on the disk before it is acknowledged. A longer log than the usual 1,000 pages: the same page, changed
+# many times, is then written to the file once. What is deleted is overwritten, as sessions hold secrets.
+_WRITER: Final = """
+PRAGMA synchronous = FULL;
+PRAGMA foreign_keys = ON;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA secure_delete = ON;
+PRAGMA cache_size = -16384;
+PRAGMA trusted_schema = OFF;
+"""
+_READER: Final = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF;"
+
+
+class File:
+    """The file, opened, and brought to the present schema."""
+
+    def __init__(self, path: str, migrations: Sequence[str], patience_ms: int) -> None:
+        if path == ":memory:":
+            raise InvalidValue("for a store in memory use memory:")
+        self._path = os.path.abspath(path)
+        self._patience = patience_ms / 1000
+        self._lock = threading.Lock()
+        self._readers_lock = threading.Lock()
+        self._readers: list[sqlite3.Connection] = []
+        self._closed = False
+        self._writer: sqlite3.Connection | None = None
+        with self._translated():
+            self._create()
+            writer = self._writer = self._open_writer()
+            try:
+                self._use_log(writer)
+                migrate(writer, migrations)
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Moves the log into the file if nobody else uses it. Twice is fine."""
+        with self._lock:
+            with self._readers_lock:
+                self._closed = True
+                while self._readers:
+                    self._readers.pop().close()
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    writer.execute("PRAGMA busy_timeout = 0")
+                    writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                writer.close()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Cursor]:
+        """A transaction that is on the disk when the block has ended, and has never been if the block raises."""
+        with self._lock, self._translated():
+            if self._closed:
+                raise StoreUnavailable("The store is closed.")
+            writer = self._writer = self._writer or self._open_writer()
+            try:
+                cursor = writer.execute("BEGIN IMMEDIATE")
+                yield cursor
+                cursor.execute("COMMIT")
+            except BaseException as error:
+                self._roll_back(writer, error)
+                raise
+
+    def _roll_back(self, writer: sqlite3.Connection, error: BaseException) -> None:
+        try:
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+        except sqlite3.Error as worse:
+            error = worse
+        # After trouble with the file itself a connection may be left with a wrong idea of it: the next write takes a fresh one.
+        if isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _TROUBLE:
+            self._writer = None
+            with contextlib.suppress(sqlite3.Error):
+                writer.close()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read with: each statement sees what is committed at that moment."""
+        with self._translated():
+            try:
+                reader = self._readers.pop()
+            except IndexError:
+                reader = self._open(_READER)
+            try:
+                if self._closed:
+                    raise StoreUnavailable("The store is closed.")
+                yield reader
+            except sqlite3.Error:
+                reader.close()
+                raise
+            except BaseException:
+                self._give_back(reader)
+                raise
+            else:
+                self._give_back(reader)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """As `read`, and all statements see the same."""
+        with self.read() as reader:
+            reader.execute("BEGIN")
+            try:
+                yield reader
+            finally:
+                if reader.in_transaction:
+                    reader.execute("COMMIT")
+
+    def _give_back(self, reader: sqlite3.Connection) -> None:
+        with self._readers_lock:
+            if not self._closed and len(self._readers) < _KEPT_READERS:
+                self._readers.append(reader)
+                return
+        reader.close()
+
+    # ---- opening
+
+    def _create(self) -> None:
+        """Sessions hold secrets: a new file is for its owner only.
+
+        One that exists is not opened here. Closing it again would drop the locks that this process holds on it by another store.
+        SQLite would take a file that is shorter than any database for a fresh one.
+        """
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+        except FileExistsError:
+            if 0 < os.stat(self._path).st_size < _SHORTEST:
+                raise StoreDamaged from None
+            if not os.access(self._path, os.W_OK):  # SQLite would open it to read, and fail later
+                raise StoreReadOnly from None
+
+    def _open(self, setup: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, self._patience, isolation_level=None, check_same_thread=False)
+        try:
+            connection.executescript(setup)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_writer(self) -> sqlite3.Connection:
+        return self._open(_WRITER)
+
+    def _use_log(self, writer: sqlite3.Connection) -> None:
+        """WAL mode. It is a property of the file. Two processes that set it at once do not wait for each other by themselves."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                mode = writer.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+                break
+            except sqlite3.OperationalError as error:
+                if _code(error) & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.01)
+        if mode != "wal":
+            raise StoreUnavailable("The store's file system cannot keep a log beside it.")
+
+    # ---- errors
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Errors without a word of paths or SQL: they may reach a client."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._meaning(error) from None
+        except OSError as error:
+            raise _OF_SYSTEM.get(error.errno or 0, StoreUnavailable)() from None
+        except OverflowError:
+            raise InvalidValue("a number is too large for the store") from None
+        except (ValueError, TypeError, LookupError):
+            # What was read makes no sense as a record: the file was changed by something else.
+            raise StoreDamaged from None
+
+    def _meaning(self, error: sqlite3.Error) -> HoldfastError:
+        code = _code(error)
+        if code == sqlite3.SQLITE_IOERR_WRITE:
+            return StoreFull(
+                "The store could not be written: the disk, a quota or a limit of file sizes is full, or the disk fails."
+            )
+        if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            folder = os.path.dirname(self._path)
+            if os.path.exists(self._path) and not (os.access(self._path, os.W_OK) and os.access(folder, os.W_OK)):
+                return StoreReadOnly()
+        if isinstance(error, sqlite3.OperationalError) and not code:  # text that is none
+            return StoreDamaged()
+        return _MEANINGS.get(code, _MEANINGS.get(code & 0xFF, StoreUnavailable))()
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's extended code; 0 for errors of Python's module itself."""
+    return int(getattr(error, "sqlite_errorcode", 0))
+
+
+_MEANINGS: Final[dict[int, type[StoreError]]] = {
+    sqlite3.SQLITE_FULL: StoreFull,
+    sqlite3.SQLITE_IOERR_SHMSIZE: StoreFull,
+    sqlite3.SQLITE_READONLY: StoreReadOnly,
+    sqlite3.SQLITE_CORRUPT: StoreDamaged,
+    sqlite3.SQLITE_NOTADB: StoreDamaged,
+    sqlite3.SQLITE_ERROR: StoreDamaged,  # a table or a column is not there
+}
+_TROUBLE: Final = {
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_READONLY,
+}
+_OF_SYSTEM: Final[dict[int, type[StoreError]]] = {
+    errno.EACCES: StoreReadOnly,
+    errno.EPERM: StoreReadOnly,
+    errno.EROFS: StoreReadOnly,
+    errno.ENOSPC: StoreFull,
+    errno.EDQUOT: StoreFull,
+}

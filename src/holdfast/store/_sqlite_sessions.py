@@ -1,0 +1,261 @@
+"""What SQLite reads of sessions."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from holdfast.domain import (
+    CheckpointNotFound,
+    ErrorEntry,
+    Event,
+    Execution,
+    ExecutionNotFound,
+    ExecutionStatus,
+    Node,
+    Origin,
+    Query,
+    QueryKind,
+    QueryNotFound,
+    QueryState,
+    Session,
+    SessionNotFound,
+    SessionState,
+)
+from holdfast.store._rows import (
+    begun_of,
+    cursor,
+    error_of,
+    events_of,
+    execution_of,
+    link_of,
+    node_of,
+    plain,
+    query_of,
+    read_cursor,
+    session_of,
+)
+from holdfast.store._sqlite_commits import NUMBER_BITS
+from holdfast.store._sqlite_file import File
+from holdfast.store.protocol import Link, Loaded, Page
+
+_END: Final = (1 << 63) - 1
+_SESSION_COLUMNS: Final = 24
+
+
+class SessionReads:
+    """The half of a store that reads sessions and what they have."""
+
+    _file: File
+    _sql: dict[str, str]
+
+    def get_session(self, session_id: UUID) -> Session:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_session"], (session_id.bytes,)).fetchone()
+            if row is None:
+                raise SessionNotFound
+            return session_of(row)
+
+    def load(self, session_id: UUID) -> Loaded:
+        with self._file.snapshot() as connection:
+            row = connection.execute(self._sql["load_session"], (session_id.bytes,)).fetchone()
+            if row is None:
+                raise SessionNotFound
+            key, begun = row[:2]
+            session, of_execution = session_of(row[2 : 2 + _SESSION_COLUMNS]), row[2 + _SESSION_COLUMNS :]
+            waiting = connection.execute(self._sql["load_open"], (key << NUMBER_BITS, key + 1 << NUMBER_BITS)).fetchall()
+            return Loaded(
+                session,
+                None if of_execution[0] is None else execution_of(session_id, of_execution),
+                [query_of(session_id, query) for query in waiting],
+                None if begun is None else begun_of(begun),
+                self._chain(connection, key, session.head, session.origin),
+            )
+
+    def list_sessions(
+        self,
+        *,
+        states: Sequence[SessionState] = (),
+        template_id: UUID | None = None,
+        name: str | None = None,
+        idle_before: int | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        values = {
+            "after": _END if after is None else read_cursor("s", after)[0],
+            "states": _words(states),
+            "name": None if name is None else plain(name),
+            "idle_before": idle_before,
+            "limit": limit + 1,
+        }
+        sql = self._sql["list_sessions" if template_id is None else "list_sessions_of_template"]
+        if template_id is not None:
+            values["template_id"] = template_id.bytes
+        with self._file.read() as connection:
+            rows = connection.execute(sql, values).fetchall()
+            return Page(
+                [session_of(row[1:]) for row in rows[:limit]], cursor("s", rows[limit - 1][0]) if len(rows) > limit else None
+            )
+
+    def count_sessions(self) -> dict[SessionState, int]:
+        with self._file.read() as connection:
+            counts = connection.execute(self._sql["count_sessions"]).fetchone()
+            return {state: int(count) for state, count in zip(SessionState, counts, strict=True) if count}
+
+    def list_forks(self, session_id: UUID) -> list[Session]:
+        with self._file.read() as connection:
+            return [session_of(row) for row in connection.execute(self._sql["list_forks"], (session_id.bytes,))]
+
+    # ---- executions and events
+
+    def get_execution(self, execution_id: UUID) -> Execution:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_execution"], (execution_id.bytes,)).fetchone()
+            if row is None:
+                raise ExecutionNotFound
+            return execution_of(UUID(bytes=row[0]), row[1:])
+
+    def list_executions(
+        self,
+        session_id: UUID | None = None,
+        *,
+        statuses: Sequence[ExecutionStatus] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Execution]:
+        values = {
+            "session_id": None if session_id is None else session_id.bytes,
+            "after": _END if after is None else read_cursor("e", after)[0],
+            "statuses": _words(statuses),
+            "limit": limit + 1,
+        }
+        sql = self._sql["list_executions" if session_id is None else "list_executions_of_session"]
+        with self._file.read() as connection:
+            rows = connection.execute(sql, values).fetchall()
+            found = [execution_of(UUID(bytes=row[1]), row[2:]) for row in rows[:limit]]
+            return Page(found, cursor("e", rows[limit - 1][0]) if len(rows) > limit else None)
+
+    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        events: list[Event] = []
+        with self._file.snapshot() as connection:
+            place = connection.execute(self._sql["execution_place"], (execution_id.bytes,)).fetchone()
+            if place is None:
+                raise ExecutionNotFound
+            rows = connection.execute(self._sql["list_events"], (*place, execution_id.bytes, after_seq))
+            for first_seq, text in rows:
+                events += [event for event in events_of(first_seq, text) if event.seq > after_seq]
+                if len(events) >= limit:
+                    break
+            rows.close()
+        return events[:limit]
+
+    # ---- queries
+
+    def get_query(self, session_id: UUID, number: int) -> Query:
+        with self._file.read() as connection:
+            values = (number, session_id.bytes)
+            row = connection.execute(self._sql["get_query"], values).fetchone() if 0 < number < 1 << NUMBER_BITS else None
+            if row is None:
+                raise QueryNotFound
+            return query_of(session_id, row)
+
+    def list_queries(
+        self,
+        session_id: UUID | None = None,
+        *,
+        execution_id: UUID | None = None,
+        states: Sequence[QueryState] = (),
+        kinds: Sequence[QueryKind] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Query]:
+        after_time, after_place = (-_END, 0) if after is None else read_cursor("q", after, 2)
+        values: dict[str, Any] = {
+            "execution_id": None if execution_id is None else execution_id.bytes,
+            "states": _words(states),
+            "kinds": _words(kinds),
+            "after_time": after_time,
+            "after": after_place,
+            "limit": limit + 1,
+        }
+        with self._file.snapshot() as connection:
+            if session_id is None and execution_id is None:
+                only_open = set(states) == {QueryState.OPEN}
+                rows = connection.execute(self._sql["list_open_queries" if only_open else "list_queries"], values).fetchall()
+            else:
+                if session_id is not None:
+                    place = connection.execute(self._sql["session_key"], (session_id.bytes,)).fetchone()
+                else:
+                    place = connection.execute(self._sql["execution_place"], (values["execution_id"],)).fetchone()
+                values["session"] = None if place is None else place[0]
+                rows = connection.execute(self._sql["list_queries_of_session"], values).fetchall()
+            found = [query_of(UUID(bytes=row[0]), row[2:]) for row in rows[:limit]]
+            return Page(found, cursor("q", found[-1].asked_at, rows[limit - 1][1]) if len(rows) > limit else None)
+
+    # ---- checkpoints
+
+    def chain(self, at: Origin) -> list[Link]:
+        with self._file.snapshot() as connection:
+            row = connection.execute(self._sql["session_key"], (at.session_id.bytes,)).fetchone()
+            if row is None:
+                raise CheckpointNotFound
+            return self._chain(connection, row[0], at.number, _origin(row))
+
+    def _chain(self, connection: sqlite3.Connection, key: int, number: int, origin: Origin | None) -> list[Link]:
+        """One statement, unless it leads to the beginning of a fork: that is a checkpoint of another session."""
+        if number == 0 and origin is None:
+            return []
+        links = [link_of(row) for row in connection.execute(self._sql["chain"], (key, number))]
+        base = links[-1].base if links else None
+        if links and base is None:
+            return links
+        if base is not None:
+            key, number, origin = 0, base.number, None
+            row = connection.execute(self._sql["session_key"], (base.session_id.bytes,)).fetchone()
+            if row is not None:
+                key, origin = row[0], _origin(row)
+        if number:
+            raise CheckpointNotFound
+        if origin is None:
+            return links
+        row = connection.execute(self._sql["session_key"], (origin.session_id.bytes,)).fetchone()
+        if row is None:
+            if origin.number:
+                raise CheckpointNotFound
+            return links  # the beginning of one that is gone, which was the template: others are kept by forks as their own
+        return links + self._chain(connection, row[0], origin.number, _origin(row))
+
+    def get_node(self, at: Origin) -> Node:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_node"], (at.session_id.bytes, at.number)).fetchone()
+            if row is None:
+                raise CheckpointNotFound
+            return node_of(row)
+
+    def list_nodes(self, session_id: UUID) -> list[Node]:
+        with self._file.read() as connection:
+            return [node_of(row) for row in connection.execute(self._sql["list_nodes"], (session_id.bytes,))]
+
+    def list_dependents(self, session_id: UUID) -> list[Link]:
+        with self._file.read() as connection:
+            return [link_of(row) for row in connection.execute(self._sql["list_dependents"], (session_id.bytes,))]
+
+    # ---- errors
+
+    def list_errors(self, session_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
+        key = 0 if after is None else read_cursor("x", after)[0]
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["list_errors"], (session_id.bytes, key, limit + 1)).fetchall()
+            return Page(
+                [error_of(row[1:]) for row in rows[:limit]], cursor("x", rows[limit - 1][0]) if len(rows) > limit else None
+            )
+
+
+def _words(words: Sequence[str]) -> str:
+    """As the queries look for them; empty: any will do."""
+    return f",{','.join(words)}," if words else ""
+
+
+def _origin(row: tuple[int, bytes | None, int]) -> Origin | None:
+    return None if row[1] is None else Origin(UUID(bytes=row[1]), row[2])

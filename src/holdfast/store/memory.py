@@ -1,0 +1,415 @@
+"""A store in memory: for tests, and for sessions that need not survive their process."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+from holdfast.domain import (
+    CheckpointNotFound,
+    ErrorEntry,
+    ErrorEntryNotFound,
+    Event,
+    Execution,
+    ExecutionNotFound,
+    ExecutionStatus,
+    HoldfastError,
+    NameTaken,
+    Node,
+    Origin,
+    Query,
+    QueryKind,
+    QueryNotFound,
+    QueryState,
+    Session,
+    SessionNotFound,
+    SessionState,
+    Template,
+    TemplateInUse,
+    TemplateNotFound,
+    TemplateVersion,
+    VersionConflict,
+)
+from holdfast.store._errors import StoreUnavailable
+from holdfast.store._memory_commits import Tables, Writing, copy_error, copy_execution, copy_query, copy_reply, copy_session
+from holdfast.store._rows import begun_of, begun_text, cursor, pack, read_cursor, unpack, version_of, version_row
+from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
+
+Item = TypeVar("Item")
+
+
+class MemoryStore:
+    """Dictionaries and one lock. It says of itself what a file would: once closed, it cannot be reached."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._tables: Tables | None = Tables()
+
+    @property
+    def _kept(self) -> Tables:
+        if self._tables is None:
+            raise StoreUnavailable("The store is closed.")
+        return self._tables
+
+    def close(self) -> None:
+        with self._lock:
+            self._tables = None
+
+    def secret(self, name: str, fresh: bytes) -> bytes:
+        with self._lock:
+            return self._kept.secrets.setdefault(name, bytes(fresh))
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    # ---- templates
+
+    def create_template(self, template: Template, version: TemplateVersion) -> None:
+        with self._lock:
+            tables = self._kept
+            if template.id in tables.templates or any(other.name == template.name for other in tables.templates.values()):
+                raise NameTaken
+            tables.templates[template.id] = template.copy()
+            tables.versions[template.id] = {version.number: _copy_version(version)}
+            tables.keys[template.id] = next(tables.counter)
+
+    def add_version(self, version: TemplateVersion, updated_at: int) -> None:
+        with self._lock:
+            template = self._kept.templates.get(version.template_id)
+            if template is None:
+                raise TemplateNotFound
+            if template.latest != version.number - 1:
+                raise VersionConflict
+            self._kept.versions[template.id][version.number] = _copy_version(version)
+            template.latest, template.updated_at = version.number, updated_at
+
+    def get_template(self, which: UUID | str) -> Template:
+        with self._lock:
+            for template in self._kept.templates.values():
+                if which in (template.id, template.name):
+                    return template.copy()
+        raise TemplateNotFound
+
+    def get_version(self, template_id: UUID, number: int) -> TemplateVersion:
+        with self._lock:
+            version = self._kept.versions.get(template_id, {}).get(number)
+            if version is None:
+                raise TemplateNotFound
+            return _copy_version(version)
+
+    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
+        with self._lock:
+            keys = self._kept.keys
+            newest = reversed(self._kept.templates.values())
+            return _page("t", newest, lambda template: (-keys[template.id],), Template.copy, limit, after)
+
+    def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
+        with self._lock:
+            newest = reversed(self._kept.versions.get(template_id, {}).values())
+            return _page("v", newest, lambda version: (-version.number,), _copy_version, limit, after)
+
+    def delete_template(self, template_id: UUID) -> None:
+        with self._lock:
+            if template_id not in self._kept.templates:
+                raise TemplateNotFound
+            if any(session.template_id == template_id for session in self._kept.sessions.values()):
+                raise TemplateInUse
+            del self._kept.templates[template_id], self._kept.versions[template_id]
+
+    def put_blob(self, digest: bytes, data: bytes) -> None:
+        with self._lock:
+            self._kept.blobs.setdefault(bytes(digest), bytes(data))
+
+    def get_blob(self, digest: bytes) -> bytes | None:
+        with self._lock:
+            return self._kept.blobs.get(digest)
+
+    # ---- sessions
+
+    def commit(self, commits: Sequence[Commit]) -> list[HoldfastError | None]:
+        with self._lock:
+            return [Writing(self._kept).commit(commit) for commit in commits]
+
+    def get_session(self, session_id: UUID) -> Session:
+        with self._lock:
+            session = self._kept.sessions.get(session_id)
+            if session is None:
+                raise SessionNotFound
+            return copy_session(session)
+
+    def load(self, session_id: UUID) -> Loaded:
+        with self._lock:
+            tables, session = self._kept, self.get_session(session_id)
+            execution = None if session.execution_id is None else tables.executions.get(session.execution_id)
+            waiting = sorted(
+                (q for q in tables.queries[session_id].values() if q.state is QueryState.OPEN), key=lambda q: q.number
+            )
+            begun = tables.begun.get(session_id)
+            return Loaded(
+                session,
+                None if execution is None else copy_execution(execution),
+                [copy_query(query) for query in waiting],
+                None if begun is None else begun_of(begun_text(begun)),
+                self.chain(Origin(session_id, session.head)),
+            )
+
+    def list_sessions(
+        self,
+        *,
+        states: Sequence[SessionState] = (),
+        template_id: UUID | None = None,
+        name: str | None = None,
+        idle_before: int | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        with self._lock:
+            keys = self._kept.keys
+            found = (
+                session
+                for session in reversed(self._kept.sessions.values())
+                if (not states or session.state in states)
+                and (template_id is None or session.template_id == template_id)
+                and (name is None or session.name == name)
+                and (idle_before is None or session.updated_at < idle_before)
+            )
+            return _page("s", found, lambda session: (-keys[session.id],), copy_session, limit, after)
+
+    def count_sessions(self) -> dict[SessionState, int]:
+        counts: dict[SessionState, int] = {}
+        with self._lock:
+            for session in self._kept.sessions.values():
+                counts[session.state] = counts.get(session.state, 0) + 1
+        return counts
+
+    def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
+        with self._lock:
+            Writing(self._kept).delete(session_id, rebased)
+
+    # ---- what sessions have
+
+    def get_execution(self, execution_id: UUID) -> Execution:
+        with self._lock:
+            execution = self._kept.executions.get(execution_id)
+            if execution is None:
+                raise ExecutionNotFound
+            return copy_execution(execution)
+
+    def list_executions(
+        self,
+        session_id: UUID | None = None,
+        *,
+        statuses: Sequence[ExecutionStatus] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Execution]:
+        with self._lock:
+            keys = self._kept.keys
+            found = (
+                execution
+                for execution in reversed(self._kept.executions.values())
+                if (session_id is None or execution.session_id == session_id) and (not statuses or execution.status in statuses)
+            )
+            return _page("e", found, lambda execution: (-keys[execution.id],), copy_execution, limit, after)
+
+    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        with self._lock:
+            execution = self._kept.executions.get(execution_id)
+            if execution is None:
+                raise ExecutionNotFound
+            steps = sorted(self._kept.steps[execution.session_id].values(), key=lambda step: step.number)
+            found = (
+                event
+                for step in steps
+                if step.execution_id == execution_id and execution.first_step <= step.number <= execution.last_step
+                for event in step.events
+                if event.seq > after_seq
+            )
+            return [event._replace(payload=unpack(pack(event.payload))) for event in itertools.islice(found, limit)]
+
+    def get_query(self, session_id: UUID, number: int) -> Query:
+        with self._lock:
+            query = self._kept.queries.get(session_id, {}).get(number)
+            if query is None:
+                raise QueryNotFound
+            return copy_query(query)
+
+    def list_queries(
+        self,
+        session_id: UUID | None = None,
+        *,
+        execution_id: UUID | None = None,
+        states: Sequence[QueryState] = (),
+        kinds: Sequence[QueryKind] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Query]:
+        with self._lock:
+            tables = self._kept
+            within = session_id is not None or execution_id is not None
+            groups = tables.queries.values() if session_id is None else [tables.queries.get(session_id, {})]
+            found = [
+                query
+                for group in groups
+                for query in group.values()
+                if (execution_id is None or query.execution_id == execution_id)
+                and (not states or query.state in states)
+                and (not kinds or query.kind in kinds)
+            ]
+
+            def order(query: Query) -> tuple[int, ...]:
+                return (0 if within else query.asked_at, tables.keys[query.session_id], query.number)
+
+            return _page("q", sorted(found, key=order), order, copy_query, limit, after)
+
+    def chain(self, at: Origin) -> list[Link]:
+        with self._lock:
+            links: list[Link] = []
+            place = self._kept.place(at)
+            while place is not None:
+                checkpoint = self._kept.checkpoint(place)
+                links.append(Link(place, checkpoint.depth, checkpoint.base, checkpoint.sealed))
+                place = None if checkpoint.base is None else self._kept.place(checkpoint.base)
+            return links
+
+    def get_node(self, at: Origin) -> Node:
+        for node in self.list_nodes(at.session_id):
+            if node.number == at.number:
+                return node
+        raise CheckpointNotFound
+
+    def list_nodes(self, session_id: UUID) -> list[Node]:
+        with self._lock:
+            steps = sorted(self._kept.steps.get(session_id, {}).values(), key=lambda step: step.number)
+            return [
+                Node(s.number, s.parent, s.execution_id, s.created_at, c.depth, c.base, len(c.sealed), c.open)
+                for s in steps
+                if (c := s.checkpoint) is not None and s.number > 0
+            ]
+
+    def list_forks(self, session_id: UUID) -> list[Session]:
+        with self._lock:
+            return [copy_session(fork) for fork in self._kept.forks(session_id)]
+
+    def list_dependents(self, session_id: UUID) -> list[Link]:
+        with self._lock:
+            return self._kept.dependents(session_id)
+
+    def list_errors(self, session_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
+        with self._lock:
+            keys = self._kept.keys
+            entries = self._kept.errors.get(session_id, {}).values()
+            return _page("x", entries, lambda entry: (keys[entry.id],), copy_error, limit, after)
+
+    def resolve_error(self, session_id: UUID, error_id: UUID, at: int) -> None:
+        with self._lock:
+            entries = self._kept.errors.get(session_id, {})
+            if error_id not in entries:
+                raise ErrorEntryNotFound
+            entries[error_id] = replace(entries[error_id], resolved_at=at)
+
+    # ---- requests
+
+    def get_reply(self, key: str) -> Reply | None:
+        with self._lock:
+            reply = self._kept.replies.get(key)
+            return None if reply is None else copy_reply(reply)
+
+    def put_reply(self, reply: Reply) -> None:
+        with self._lock:
+            self._kept.replies.setdefault(reply.key, copy_reply(reply))
+
+    def drop_replies(self, before: int) -> int:
+        with self._lock:
+            old = [reply.key for reply in self._kept.replies.values() if reply.created_at < before]
+            for key in old:
+                del self._kept.replies[key]
+            return len(old)
+
+    # ---- leases
+
+    def beat(self, node: UUID, lease_ms: int) -> None:
+        with self._lock:
+            self._kept.nodes[node] = self.now() + lease_ms
+
+    def retire(self, node: UUID) -> None:
+        with self._lock:
+            self._kept.nodes.pop(node, None)
+
+    def is_alive(self, node: UUID) -> bool:
+        with self._lock:
+            return self._kept.nodes.get(node, 0) > self.now()
+
+    def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
+        busy = (SessionState.STARTING, SessionState.RUNNING)
+        with self._lock:
+            found = (
+                s.id
+                for s in self._kept.sessions.values()
+                if s.state in busy and (s.owner is None or not self.is_alive(s.owner))
+            )
+            return list(itertools.islice(found, limit))
+
+    def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
+        with self._lock:
+            keys = self._kept.keys
+            found = [
+                (session.wake_at, keys[session.id], session.id)
+                for session in self._kept.sessions.values()
+                if session.state is SessionState.PAUSED and session.wake_at is not None and session.wake_at <= until
+            ]
+            return [(wake_at, session_id) for wake_at, _, session_id in sorted(found)[:limit]]
+
+    # ---- documents
+
+    def create_document(self, document_id: str, data: dict[str, Any]) -> int:
+        with self._lock:
+            if document_id in self._kept.documents:
+                raise VersionConflict
+            self._kept.documents[document_id] = (1, pack(data))
+            return 1
+
+    def get_document(self, document_id: str) -> tuple[int, dict[str, Any]] | None:
+        with self._lock:
+            found = self._kept.documents.get(document_id)
+            return None if found is None else (found[0], unpack(found[1]))
+
+    def update_document(self, document_id: str, data: dict[str, Any], expected: int | None) -> int:
+        with self._lock:
+            version = self._kept.documents.get(document_id, (0, ""))[0]
+            if expected is not None and (expected != version or not version):
+                raise VersionConflict
+            self._kept.documents[document_id] = (version + 1, pack(data))
+            return version + 1
+
+    def delete_document(self, document_id: str) -> bool:
+        with self._lock:
+            return self._kept.documents.pop(document_id, None) is not None
+
+    def list_documents(self) -> list[str]:
+        with self._lock:
+            return list(self._kept.documents)
+
+
+def _page(
+    kind: str,
+    items: Iterable[Item],
+    order: Callable[[Item], tuple[int, ...]],
+    copy: Callable[[Item], Item],
+    limit: int,
+    after: str | None,
+) -> Page[Item]:
+    """A page of what is in the order of `order`, upwards: the cursor is where the last item stands in it."""
+    if after is not None:
+        position = tuple(read_cursor(kind, after, 3 if kind == "q" else 1))
+        items = (item for item in items if order(item) > position)
+    found = list(itertools.islice(items, limit + 1))
+    more = cursor(kind, *order(found[limit - 1])) if len(found) > limit else None
+    return Page([copy(item) for item in found[:limit]], more)
+
+
+def _copy_version(version: TemplateVersion) -> TemplateVersion:
+    return version_of(version.template_id, version_row(version))

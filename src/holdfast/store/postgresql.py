@@ -1,0 +1,451 @@
+"""Sessions in a PostgreSQL database, for several processes and machines at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+from uuid import UUID
+
+from holdfast.domain import (
+    CheckpointNotFound,
+    ErrorEntry,
+    ErrorEntryNotFound,
+    Event,
+    Execution,
+    ExecutionNotFound,
+    ExecutionStatus,
+    HoldfastError,
+    NameTaken,
+    Node,
+    Origin,
+    Query,
+    QueryKind,
+    QueryNotFound,
+    QueryState,
+    Session,
+    SessionNotFound,
+    SessionState,
+    Template,
+    TemplateInUse,
+    TemplateNotFound,
+    TemplateVersion,
+    VersionConflict,
+)
+from holdfast.store import _rows
+from holdfast.store._postgresql_commit import Committer
+from holdfast.store._postgresql_connections import Connection, Connections
+from holdfast.store._postgresql_driver import psycopg
+from holdfast.store._postgresql_schema import migrate
+from holdfast.store._rows import Row, cursor, pack, plain, read_cursor, read_plain, unpack
+from holdfast.store._sql import load_migrations, load_queries
+from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
+
+_LAST: Final = (1 << 63) - 1
+_FIRST: Final = -(1 << 63)
+_SESSION: Final = 24
+"""How many columns a session has."""
+
+
+class PostgresqlStore:
+    """A store at an address as libpq knows them. Its tables are made, or brought up to date, in the first schema of the search path.
+
+    >>> PostgresqlStore("postgresql://localhost/holdfast?options=-csearch_path%3Dmine")  # doctest: +SKIP
+
+    `patience` is for how many seconds a write tries to reach a server again that is gone.
+    """
+
+    def __init__(self, address: str, *, patience: float = 5.0, migrations: Sequence[str] | None = None) -> None:
+        self._queries: Mapping[str, str] = load_queries("postgresql")
+        self._committer = Committer(self._queries)
+        self._connections = Connections(address, patience, self._committer.prepare)
+        wanted = load_migrations("postgresql") if migrations is None else migrations
+        try:
+            self._connections.open(lambda connection: migrate(connection, wanted))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def secret(self, name: str, fresh: bytes) -> bytes:
+        row = self._row("get_secret", (plain(name),))
+        if row is None:
+            self._write("put_secret", (plain(name), fresh))
+            row = self._row("get_secret", (plain(name),))  # that of another process, if it was faster
+        return fresh if row is None else bytes(row[0])
+
+    def now(self) -> int:
+        return self._number("now")
+
+    # ---- templates
+
+    def create_template(self, template: Template, version: TemplateVersion) -> None:
+        attempts = count()
+
+        def work(connection: Connection) -> None:
+            again = next(attempts) > 0
+            with connection.transaction():
+                row = template.id, *_rows.template_row(template)[1:]
+                if connection.execute(self._queries["create_template"], row).fetchone() is None:
+                    known = connection.execute(
+                        self._queries["get_template_by_name"], (plain(template.name),), binary=True
+                    ).fetchone()
+                    if again and known is not None and known[0] == template.id.bytes:
+                        return  # written by the attempt before, which was not acknowledged
+                    raise NameTaken
+                connection.execute(self._queries["create_version"], (template.id, *_rows.version_row(version)))
+
+        self._connections.write(work)
+
+    def add_version(self, version: TemplateVersion, updated_at: int) -> None:
+        attempts = count()
+        given = {"id": version.template_id, "number": version.number, "updated_at": updated_at}
+
+        def work(connection: Connection) -> None:
+            again = next(attempts) > 0
+            with connection.transaction():
+                if connection.execute(self._queries["advance_template"], given).fetchone() is None:
+                    row = connection.execute(
+                        self._queries["get_template_by_id"], (version.template_id,), binary=True
+                    ).fetchone()
+                    if row is None:
+                        raise TemplateNotFound
+                    number = (version.template_id, version.number)
+                    there = connection.execute(self._queries["get_version"], number, binary=True).fetchone()
+                    if again and there == _rows.version_row(version):
+                        return
+                    raise VersionConflict
+                connection.execute(self._queries["create_version"], (version.template_id, *_rows.version_row(version)))
+
+        self._connections.write(work)
+
+    def get_template(self, which: UUID | str) -> Template:
+        by, value = ("id", which) if isinstance(which, UUID) else ("name", plain(which))
+        return _rows.template_of(_found(self._row(f"get_template_by_{by}", (value,)), TemplateNotFound))
+
+    def get_version(self, template_id: UUID, number: int) -> TemplateVersion:
+        return _rows.version_of(template_id, _found(self._row("get_version", (template_id, number)), TemplateNotFound))
+
+    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
+        given = {"after": _position("t", after, _LAST)[0]}
+        return self._page(
+            "list_templates", given, limit, lambda row: _rows.template_of(row[1:]), lambda row: cursor("t", row[0])
+        )
+
+    def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
+        given = {"id": template_id, "after": _position("v", after, _LAST)[0]}
+        return self._page(
+            "list_versions", given, limit, lambda row: _rows.version_of(template_id, row), lambda row: cursor("v", row[0])
+        )
+
+    def delete_template(self, template_id: UUID) -> None:
+        attempts = count()
+
+        def work(connection: Connection) -> None:
+            again = next(attempts) > 0
+            try:
+                gone = connection.execute(self._queries["delete_template"], (template_id,)).fetchone()
+            except psycopg.errors.ForeignKeyViolation:
+                raise TemplateInUse from None
+            if gone is None and not again:
+                raise TemplateNotFound
+
+        self._connections.write(work)
+
+    def put_blob(self, digest: bytes, data: bytes) -> None:
+        self._write("put_blob", (digest, data))
+
+    def get_blob(self, digest: bytes) -> bytes | None:
+        row = self._row("get_blob", (digest,))
+        return None if row is None else bytes(row[0])
+
+    # ---- sessions
+
+    def commit(self, commits: Sequence[Commit]) -> list[HoldfastError | None]:
+        return self._committer.commit(self._connections, commits)
+
+    def get_session(self, session_id: UUID) -> Session:
+        return _rows.session_of(_found(self._row("get_session", (session_id,)), SessionNotFound))
+
+    def load(self, session_id: UUID) -> Loaded:
+        return self._connections.read(lambda connection: self._load(connection, session_id))
+
+    def _load(self, connection: Connection, session_id: UUID) -> Loaded:
+        while True:
+            row = connection.execute(self._queries["load_session"], (session_id,), binary=True).fetchone()
+            key, begun, *rest = _found(row, SessionNotFound)
+            session, execution = _rows.session_of(tuple(rest[:_SESSION])), tuple(rest[_SESSION:])
+            waiting = connection.execute(self._queries["load_open"], (key,), binary=True).fetchall()
+            links = connection.execute(self._queries["load_chain"], {"id": session_id}, binary=True).fetchall()
+            # Three statements see three moments. They are one if the session was the same before and after; else once more.
+            if links and links[0][0] == session.version:
+                break
+        return Loaded(
+            session=session,
+            execution=None if execution[0] is None else _rows.execution_of(session_id, execution),
+            open=[_rows.query_of(session_id, query) for query in waiting],
+            begun=None if begun is None else _rows.begun_of(begun),
+            chain=_links([link[1:] for link in links]),
+        )
+
+    def list_sessions(
+        self,
+        *,
+        states: Sequence[SessionState] = (),
+        template_id: UUID | None = None,
+        name: str | None = None,
+        idle_before: int | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        given = {
+            "after": _position("s", after, _LAST)[0],
+            "states": _values(states),
+            "template_id": template_id,
+            "name": None if name is None else plain(name),
+            "idle_before": idle_before,
+        }
+        return self._page("list_sessions", given, limit, lambda row: _rows.session_of(row[1:]), lambda row: cursor("s", row[0]))
+
+    def count_sessions(self) -> dict[SessionState, int]:
+        return {SessionState(state): number for state, number in self._all("count_sessions")}
+
+    def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
+        attempts = count()
+
+        def work(connection: Connection) -> None:
+            again = next(attempts) > 0
+            with connection.transaction(), connection.cursor(binary=True) as at:
+                try:
+                    self._committer.delete(at, session_id, rebased)
+                except SessionNotFound:
+                    if not again:
+                        raise
+
+        self._connections.write(work)
+
+    # ---- what sessions have
+
+    def get_execution(self, execution_id: UUID) -> Execution:
+        row = _found(self._row("get_execution", (execution_id,)), ExecutionNotFound)
+        return _rows.execution_of(UUID(bytes=row[0]), row[1:])
+
+    def list_executions(
+        self,
+        session_id: UUID | None = None,
+        *,
+        statuses: Sequence[ExecutionStatus] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Execution]:
+        given = {"after": _position("e", after, _LAST)[0], "session_id": session_id, "statuses": _values(statuses)}
+        return self._page(
+            "list_executions",
+            given,
+            limit,
+            lambda row: _rows.execution_of(UUID(bytes=row[1]), row[2:]),
+            lambda row: cursor("e", row[0]),
+        )
+
+    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        rows = self._all("list_events", {"id": execution_id, "after": after_seq, "limit": limit})
+        if not rows:
+            _found(self._row("has_execution", (execution_id,)), ExecutionNotFound)
+        events: list[Event] = []
+        for first_seq, text in rows:
+            events += [event for event in _rows.events_of(first_seq, text) if event.seq > after_seq]
+            if len(events) >= limit:
+                break
+        return events[:limit]
+
+    def get_query(self, session_id: UUID, number: int) -> Query:
+        return _rows.query_of(session_id, _found(self._row("get_query", (session_id, number)), QueryNotFound))
+
+    def list_queries(
+        self,
+        session_id: UUID | None = None,
+        *,
+        execution_id: UUID | None = None,
+        states: Sequence[QueryState] = (),
+        kinds: Sequence[QueryKind] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Query]:
+        asked_at, session, number = _position("q", after, _FIRST, _FIRST, _FIRST)
+        given = {
+            "after_time": asked_at,
+            "after_session": session,
+            "after_number": number,
+            "session_id": session_id,
+            "execution_id": execution_id,
+            "states": _values(states),
+            "kinds": _values(kinds),
+        }
+        if session_id is not None or execution_id is not None:
+            name = "list_queries_of_session"
+        else:
+            name = "list_open_queries" if set(states) == {QueryState.OPEN} else "list_queries"
+        return self._page(
+            name,
+            given,
+            limit,
+            lambda row: _rows.query_of(UUID(bytes=row[0]), row[2:]),
+            lambda row: cursor("q", row[6], row[1], row[2]),
+        )
+
+    def chain(self, at: Origin) -> list[Link]:
+        return _links(self._all("chain", {"id": at.session_id, "number": at.number}))
+
+    def get_node(self, at: Origin) -> Node:
+        return _rows.node_of(_found(self._row("get_node", {"id": at.session_id, "number": at.number}), CheckpointNotFound))
+
+    def list_nodes(self, session_id: UUID) -> list[Node]:
+        return [_rows.node_of(row) for row in self._all("list_nodes", {"id": session_id})]
+
+    def list_forks(self, session_id: UUID) -> list[Session]:
+        return [_rows.session_of(row) for row in self._all("list_forks", (session_id,))]
+
+    def list_dependents(self, session_id: UUID) -> list[Link]:
+        return [_rows.link_of(row) for row in self._all("list_dependents", (session_id,))]
+
+    def list_errors(self, session_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
+        given = {"id": session_id, "after": _position("x", after, _FIRST)[0]}
+        return self._page("list_errors", given, limit, lambda row: _rows.error_of(row[1:]), lambda row: cursor("x", row[0]))
+
+    def resolve_error(self, session_id: UUID, error_id: UUID, at: int) -> None:
+        if not self._write("resolve_error", {"session_id": session_id, "id": error_id, "at": at}):
+            raise ErrorEntryNotFound
+
+    # ---- requests
+
+    def get_reply(self, key: str) -> Reply | None:
+        row = self._row("get_reply", (plain(key),))
+        return None if row is None else _rows.reply_of(row)
+
+    def put_reply(self, reply: Reply) -> None:
+        self._write("put_reply", _rows.reply_row(reply))
+
+    def drop_replies(self, before: int) -> int:
+        return int(self._write("drop_replies", (before,))[0][0])
+
+    # ---- leases
+
+    def beat(self, node: UUID, lease_ms: int) -> None:
+        self._write("beat", {"id": node, "lease": lease_ms})
+
+    def retire(self, node: UUID) -> None:
+        self._write("retire", (node,))
+
+    def is_alive(self, node: UUID) -> bool:
+        return self._row("is_alive", (node,)) is not None
+
+    def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
+        return [UUID(bytes=row[0]) for row in self._all("list_interrupted", (limit,))]
+
+    def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
+        return [(wake_at, UUID(bytes=session_id)) for wake_at, session_id in self._all("list_due", (until, limit))]
+
+    # ---- documents
+
+    def create_document(self, document_id: str, data: dict[str, Any]) -> int:
+        given = plain(document_id), pack(data)
+        return self._write_document("create_document", given, document_id, (1, given[1]))
+
+    def get_document(self, document_id: str) -> tuple[int, dict[str, Any]] | None:
+        row = self._row("get_document", (plain(document_id),))
+        return None if row is None else (row[0], unpack(row[1]))
+
+    def update_document(self, document_id: str, data: dict[str, Any], expected: int | None) -> int:
+        given = {"id": plain(document_id), "data": pack(data), "expected": expected}
+        if expected is None:
+            return int(self._write("put_document", given)[0][0])
+        return self._write_document("update_document", given, document_id, (expected + 1, given["data"]))
+
+    def delete_document(self, document_id: str) -> bool:
+        attempts = count()
+
+        def work(connection: Connection) -> bool:
+            again = next(attempts) > 0
+            gone = connection.execute(self._queries["delete_document"], (plain(document_id),)).fetchone()
+            return gone is not None or again
+
+        return self._connections.write(work)
+
+    def list_documents(self) -> list[str]:
+        return [read_plain(row[0]) for row in self._all("list_documents")]
+
+    def _write_document(self, name: str, given: Any, document_id: str, wanted: Row) -> int:
+        attempts = count()
+
+        def work(connection: Connection) -> int:
+            again = next(attempts) > 0
+            row = connection.execute(self._queries[name], given).fetchone()
+            if row is None and again:
+                # Perhaps the attempt before wrote it, and was not acknowledged.
+                row = connection.execute(self._queries["get_document"], (plain(document_id),)).fetchone()
+                row = row if row == wanted else None
+            if row is None:
+                raise VersionConflict
+            return int(row[0])
+
+        return self._connections.write(work)
+
+    # ---- statements by name
+
+    def _all(self, name: str, given: Any = None) -> list[Row]:
+        return self._connections.read(lambda connection: connection.execute(self._queries[name], given, binary=True).fetchall())
+
+    def _row(self, name: str, given: Any = None) -> Row | None:
+        rows = self._all(name, given)
+        return rows[0] if rows else None
+
+    def _number(self, name: str) -> int:
+        return int(self._all(name)[0][0])
+
+    def _write(self, name: str, given: Any) -> list[Row]:
+        """For what may be done twice."""
+
+        def work(connection: Connection) -> list[Row]:
+            done = connection.execute(self._queries[name], given, binary=True)
+            return done.fetchall() if done.description else []
+
+        return self._connections.write(work)
+
+    def _page(
+        self, name: str, given: dict[str, Any], limit: int, item: Callable[[Row], Any], position: Callable[[Row], str]
+    ) -> Page[Any]:
+        rows = self._all(name, given | {"limit": limit + 1})
+        return Page([item(row) for row in rows[:limit]], position(rows[limit - 1]) if len(rows) > limit else None)
+
+
+def _links(rows: Sequence[Row]) -> list[Link]:
+    """Rows of a walk from checkpoint to base, as links."""
+    if not rows:
+        raise CheckpointNotFound
+    links = []
+    for session_id, number, depth, base_session, base_number, sealed, *_ in rows:
+        if depth is not None:
+            base = session_id if base_number is not None and base_session is None else base_session
+            links.append(_rows.link_of((session_id, number, depth, base, base_number, sealed)))
+        elif number != 0:
+            raise CheckpointNotFound
+    *_, next_session, next_number = rows[-1]
+    # A session that is gone may have been forked only at its beginning, if that was the template: others are kept by forks as their own.
+    if next_session is not None and next_number != 0:
+        raise CheckpointNotFound
+    return links
+
+
+def _position(kind: str, after: str | None, *start: int) -> Sequence[int]:
+    """Where a page begins."""
+    return start if after is None else read_cursor(kind, after, len(start))
+
+
+def _values(words: Sequence[Any]) -> list[str] | None:
+    return [word.value for word in words] if words else None
+
+
+def _found(row: Row | None, missing: type[HoldfastError]) -> Row:
+    if row is None:
+        raise missing
+    return row

@@ -1,0 +1,313 @@
+"""The seam between Holdfast and whatever keeps its data.
+
+A store is synchronous and may be called from any thread. All that changes a session goes through `commit`, as one atomic `Commit`
+with the version that the session must still have. Reads return copies. Everything that two processes could do at once is safe:
+whoever comes second gets `VersionConflict`, or `LeaseLost` if the session has another owner now.
+
+`holdfast.store.contract` is the text in which a store is held to this.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from holdfast.domain import (
+    ErrorEntry,
+    Event,
+    Execution,
+    ExecutionStatus,
+    HoldfastError,
+    Node,
+    Origin,
+    Query,
+    QueryKind,
+    QueryState,
+    Session,
+    SessionState,
+    Step,
+    Template,
+    TemplateVersion,
+)
+
+Item = TypeVar("Item")
+
+
+class Page(NamedTuple, Generic[Item]):
+    """Some of a list, in its order. `next` is where the following page begins; None: there is none."""
+
+    items: list[Item]
+    next: str | None = None
+
+
+# ---- what is written ---------------------------------------------------------------------------------------------------------------
+
+
+class Effect(NamedTuple):
+    """One call of a host function in a step: what was called, and what came of it if that is known.
+
+    `reply` is None while only the intent is known.
+    """
+
+    name: str
+    arguments: str
+    """A hash of the arguments."""
+    reply: str | None
+    clock: float
+
+
+@dataclass(slots=True)
+class Begun:
+    """A step that is under way, with all that another process needs to run it again."""
+
+    execution_id: UUID
+    request: dict[str, Any]
+    now: float
+    effects: list[Effect] = field(default_factory=list)
+    attempts: int = 1
+
+
+class Reply(NamedTuple):
+    """What came of a request with an idempotency key, so that the same one again gives the same."""
+
+    key: str
+    request: str
+    """A hash of the request."""
+    outcome: dict[str, Any]
+    created_at: int
+
+
+class Rebased(NamedTuple):
+    """A checkpoint whose base goes away: its image is now against another base."""
+
+    checkpoint: Origin
+    base: Origin | None
+    sealed: bytes
+
+
+@dataclass(slots=True)
+class Commit:
+    """One atomic change of one session, and of all that belongs to it.
+
+    `session` is the session as it shall be; `expected` the version it must have now, None for a new one; `fence` the fence it must
+    have now. `token` is drawn anew for each commit: by it a commit whose acknowledgement was lost is known again.
+    """
+
+    session: Session
+    expected: int | None
+    fence: int
+    token: int
+    new_executions: list[Execution] = field(default_factory=list)
+    executions: list[Execution] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    asked: list[Query] = field(default_factory=list)
+    closed: list[Query] = field(default_factory=list)
+    """Queries whose state, answer, `started_at` or `closed_at` has changed."""
+    begun: Begun | None = None
+    ended: bool = False
+    """Whether the step that was recorded as begun is over."""
+    errors: list[ErrorEntry] = field(default_factory=list)
+    reply: Reply | None = None
+    pruned: list[int] = field(default_factory=list)
+    """Numbers of steps whose checkpoints go away; their events stay."""
+    rebased: list[Rebased] = field(default_factory=list)
+
+
+# ---- what is read ------------------------------------------------------------------------------------------------------------------
+
+
+class Link(NamedTuple):
+    """A checkpoint in a chain of deltas."""
+
+    at: Origin
+    depth: int
+    base: Origin | None
+    sealed: bytes
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A session with all that is needed to go on with it. `chain` begins with its present state and ends at the template."""
+
+    session: Session
+    execution: Execution | None
+    open: list[Query]
+    begun: Begun | None
+    chain: list[Link]
+
+
+class Store(Protocol):
+    """What the runtime needs of a store. Lists come in a stable order, in pages; `limit` is at least 1."""
+
+    def close(self) -> None:
+        """Gives everything back. Closing twice is fine."""
+
+    def secret(self, name: str, fresh: bytes) -> bytes:
+        """The small value kept under this name: `fresh`, if there was none before."""
+
+    def now(self) -> int:
+        """The store's time, by which leases are judged."""
+
+    # ---- templates
+
+    def create_template(self, template: Template, version: TemplateVersion) -> None:
+        """Raises `NameTaken`."""
+
+    def add_version(self, version: TemplateVersion, updated_at: int) -> None:
+        """The next version of a template. `VersionConflict` unless it follows the latest; `TemplateNotFound`."""
+
+    def get_template(self, which: UUID | str) -> Template:
+        """By id or by name. `TemplateNotFound`."""
+
+    def get_version(self, template_id: UUID, number: int) -> TemplateVersion:
+        """`TemplateNotFound`."""
+
+    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
+        """Newest first."""
+
+    def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
+        """Newest first."""
+
+    def delete_template(self, template_id: UUID) -> None:
+        """With its versions. `TemplateInUse` while sessions of it exist; `TemplateNotFound`."""
+
+    def put_blob(self, digest: bytes, data: bytes) -> None:
+        """Keeps something large by its digest. Twice is fine."""
+
+    def get_blob(self, digest: bytes) -> bytes | None:
+        """What was put under this digest."""
+
+    # ---- sessions
+
+    def commit(self, commits: Sequence[Commit]) -> list[HoldfastError | None]:
+        """Writes them all, durably, in one go: None for each that was written, else why it was not. They do not affect each other.
+
+        A commit whose token the session already bears was written before, and counts as written. Raises `StoreError` if nothing
+        is known to be written.
+        """
+
+    def get_session(self, session_id: UUID) -> Session:
+        """`SessionNotFound`."""
+
+    def load(self, session_id: UUID) -> Loaded:
+        """A session and its present. `SessionNotFound`."""
+
+    def list_sessions(
+        self,
+        *,
+        states: Sequence[SessionState] = (),
+        template_id: UUID | None = None,
+        name: str | None = None,
+        idle_before: int | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Session]:
+        """Newest first. `idle_before`: only those last updated before."""
+
+    def count_sessions(self) -> dict[SessionState, int]:
+        """How many there are in each state."""
+
+    def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
+        """With all that belongs to it. `rebased` are checkpoints of others that were against its own. `SessionNotFound`.
+
+        A session forked from it whose beginning is among `rebased` (as checkpoint 0) keeps that as its own.
+        """
+
+    # ---- what sessions have
+
+    def get_execution(self, execution_id: UUID) -> Execution:
+        """`ExecutionNotFound`."""
+
+    def list_executions(
+        self,
+        session_id: UUID | None = None,
+        *,
+        statuses: Sequence[ExecutionStatus] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Execution]:
+        """Newest first."""
+
+    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        """In order. `ExecutionNotFound`."""
+
+    def get_query(self, session_id: UUID, number: int) -> Query:
+        """`QueryNotFound`."""
+
+    def list_queries(
+        self,
+        session_id: UUID | None = None,
+        *,
+        execution_id: UUID | None = None,
+        states: Sequence[QueryState] = (),
+        kinds: Sequence[QueryKind] = (),
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Query]:
+        """Oldest first."""
+
+    def chain(self, at: Origin) -> list[Link]:
+        """A checkpoint and all that it needs, down to the template. 0 is a session's beginning. `CheckpointNotFound`."""
+
+    def get_node(self, at: Origin) -> Node:
+        """`CheckpointNotFound`."""
+
+    def list_nodes(self, session_id: UUID) -> list[Node]:
+        """All checkpoints of a session, in the order of their numbers."""
+
+    def list_forks(self, session_id: UUID) -> list[Session]:
+        """The sessions that were forked from it."""
+
+    def list_dependents(self, session_id: UUID) -> list[Link]:
+        """Checkpoints of other sessions whose base is one of this session's."""
+
+    def list_errors(self, session_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
+        """Oldest first."""
+
+    def resolve_error(self, session_id: UUID, error_id: UUID, at: int) -> None:
+        """`ErrorEntryNotFound`."""
+
+    # ---- requests
+
+    def get_reply(self, key: str) -> Reply | None:
+        """What came of the request with this key."""
+
+    def put_reply(self, reply: Reply) -> None:
+        """For requests that change no session. The first one stays."""
+
+    def drop_replies(self, before: int) -> int:
+        """Forgets those created before; tells how many."""
+
+    # ---- leases
+
+    def beat(self, node: UUID, lease_ms: int) -> None:
+        """A process says that it lives, for as long as this."""
+
+    def retire(self, node: UUID) -> None:
+        """A process ends; whatever it owned is free."""
+
+    def is_alive(self, node: UUID) -> bool:
+        """Whether a process has said so lately."""
+
+    def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
+        """Sessions that run or start, and whose owner is none or dead."""
+
+    def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
+        """Paused sessions that wait for the clock, and the time; soonest first."""
+
+    # ---- documents: the session records of workflows, by id
+
+    def create_document(self, document_id: str, data: dict[str, Any]) -> int:
+        """Gives version 1. `VersionConflict` if there is one."""
+
+    def get_document(self, document_id: str) -> tuple[int, dict[str, Any]] | None:
+        """Its version and data."""
+
+    def update_document(self, document_id: str, data: dict[str, Any], expected: int | None) -> int:
+        """Gives the new version. With `expected` None it is written whatever is there, or not. `VersionConflict`."""
+
+    def delete_document(self, document_id: str) -> bool:
+        """Whether there was one."""
+
+    def list_documents(self) -> list[str]:
+        """Ids in the order of creation."""

@@ -1,0 +1,122 @@
+-- name: commit
+-- A group of commits in one statement, and so in one round trip and one transaction. All parameters are arrays.
+--
+-- `written` is the compare-and-set. Rows are locked in the order given, which is that of the ids in every process. `keys` says for each
+-- commit which session it was, or 0 if the commit did not apply: what follows belongs to those that did. Two parts of one statement do
+-- not see each other's rows, so what is new and changed in one commit must come as new, in its last state.
+--
+-- The plan is kept, and may stem from a time when tables were empty and any index would do. OFFSET 0 and `+ 0` leave it no choice: an
+-- execution is found by its id, a query by session and number.
+WITH written AS (
+    UPDATE sessions AS s
+    SET
+        token = g.token, template_version = g.template_version, state = g.state, updated_at = g.updated_at, name = g.name,
+        meta = g.meta, closed_at = g.closed_at, version = g.version, fence = g.fence, owner = g.owner, head = g.head,
+        steps = g.steps, queries = g.queries, execution_id = g.execution_id, wake_at = g.wake_at, seed = g.seed, budget = g.budget,
+        llm_calls = g.llm_calls, tokens = g.tokens, last_error = g.last_error,
+        begun = CASE WHEN g.keeps = 1 THEN s.begun ELSE g.begun END
+    FROM unnest(
+        $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[],
+        $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::uuid[], $16::bigint[],
+        $17::bigint[], $18::bigint[], $19::uuid[], $20::bigint[], $21::bigint[], $22::text[], $23::bigint[], $24::bigint[],
+        $25::text[]
+    ) WITH ORDINALITY AS g (
+        id, expected, held, token, keeps, begun, template_version, state, updated_at, name, meta, closed_at, version, fence,
+        owner, head, steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, place
+    )
+    WHERE s.id = g.id AND s.version = g.expected AND s.fence = g.held
+    RETURNING g.place, s.key
+),
+k AS MATERIALIZED (
+    SELECT array_agg(coalesce(w.key, 0) ORDER BY p.place) AS keys
+    FROM generate_series(1, cardinality($1::uuid[])) AS p (place)
+    LEFT JOIN written AS w ON w.place = p.place
+),
+new_executions AS (
+    INSERT INTO executions (
+        session, id, kind, started_at, first_step, given, status, last_step, seq, ended_at, result, error, metrics, budget
+    )
+    SELECT
+        k.keys[n.place], n.id, n.kind, n.started_at, n.first_step, n.given, n.status, n.last_step, n.seq, n.ended_at,
+        n.result, n.error, n.metrics, n.budget
+    FROM k, unnest(
+        $26::bigint[], $27::uuid[], $28::text[], $29::bigint[], $30::bigint[], $31::text[], $32::text[], $33::bigint[],
+        $34::bigint[], $35::bigint[], $36::text[], $37::text[], $38::text[], $39::text[]
+    ) AS n (
+        place, id, kind, started_at, first_step, given, status, last_step, seq, ended_at, result, error, metrics, budget
+    )
+    WHERE k.keys[n.place] > 0
+),
+changed_executions AS (
+    UPDATE executions AS e
+    SET
+        status = c.status, last_step = c.last_step, seq = c.seq, ended_at = c.ended_at, result = c.result, error = c.error,
+        metrics = c.metrics, budget = c.budget
+    FROM (
+        SELECT k.keys[c.place] AS session, c.*
+        FROM k, unnest(
+            $40::bigint[], $41::uuid[], $42::text[], $43::bigint[], $44::bigint[], $45::bigint[], $46::text[], $47::text[],
+            $48::text[], $49::text[]
+        ) AS c (
+            place, id, status, last_step, seq, ended_at, result, error, metrics, budget
+        )
+        OFFSET 0
+    ) AS c
+    WHERE e.id = c.id AND e.session + 0 = c.session
+    RETURNING 1
+),
+new_steps AS (
+    INSERT INTO steps (
+        session, number, parent, execution_id, created_at, first_seq, last_seq, events, depth, wake_at, open, sealed,
+        base_session, base_number
+    )
+    SELECT
+        k.keys[t.place], t.number, t.parent, t.execution_id, t.created_at, t.first_seq, t.last_seq, t.events, t.depth,
+        t.wake_at, t.open, t.sealed, t.base_session, t.base_number
+    FROM k, unnest(
+        $50::bigint[], $51::bigint[], $52::bigint[], $53::uuid[], $54::bigint[], $55::bigint[], $56::bigint[], $57::text[],
+        $58::bigint[], $59::bigint[], $60::text[], $61::bytea[], $62::uuid[], $63::bigint[]
+    ) AS t (
+        place, number, parent, execution_id, created_at, first_seq, last_seq, events, depth, wake_at, open, sealed,
+        base_session, base_number
+    )
+    WHERE k.keys[t.place] > 0
+),
+asked AS (
+    INSERT INTO queries (
+        session, number, execution_id, kind, payload, asked_at, guest_id, deadline, state, started_at, closed_at, answer
+    )
+    SELECT
+        k.keys[a.place], a.number, a.execution_id, a.kind, a.payload, a.asked_at, a.guest_id, a.deadline, a.state,
+        a.started_at, a.closed_at, a.answer
+    FROM k, unnest(
+        $64::bigint[], $65::bigint[], $66::uuid[], $67::text[], $68::text[], $69::bigint[], $70::bigint[], $71::bigint[],
+        $72::text[], $73::bigint[], $74::bigint[], $75::text[]
+    ) AS a (
+        place, number, execution_id, kind, payload, asked_at, guest_id, deadline, state, started_at, closed_at, answer
+    )
+    WHERE k.keys[a.place] > 0
+),
+closed AS (
+    UPDATE queries AS q
+    SET
+        state = d.state, started_at = d.started_at, closed_at = d.closed_at, answer = d.answer
+    FROM (
+        SELECT k.keys[d.place] AS session, d.*
+        FROM k, unnest(
+            $76::bigint[], $77::bigint[], $78::text[], $79::bigint[], $80::bigint[], $81::text[]
+        ) AS d (
+            place, number, state, started_at, closed_at, answer
+        )
+        OFFSET 0
+    ) AS d
+    WHERE q.session = d.session AND q.number = d.number
+    RETURNING 1
+)
+-- An execution or a query that is to be changed must be there.
+SELECT k.keys,
+    CASE WHEN (SELECT count(*) FROM changed_executions)
+        < (SELECT count(*) FROM unnest($40::bigint[]) AS p (place) WHERE k.keys[p.place] > 0) THEN refuse('HF001') END,
+    CASE WHEN (SELECT count(*) FROM closed)
+        < (SELECT count(*) FROM unnest($76::bigint[]) AS p (place) WHERE k.keys[p.place] > 0) THEN refuse('HF002') END
+FROM k

@@ -1,0 +1,91 @@
+-- name: get_execution
+SELECT s.id, {execution_columns}
+FROM executions AS e JOIN sessions AS s ON s.key = e.session
+WHERE e.id = %s
+
+-- name: list_executions
+SELECT e.key, s.id, {execution_columns}
+FROM executions AS e JOIN sessions AS s ON s.key = e.session
+WHERE e.key < %(after)s
+    AND (%(session_id)s::uuid IS NULL OR e.session = (SELECT key FROM sessions WHERE id = %(session_id)s::uuid))
+    AND (%(statuses)s::text[] IS NULL OR e.status = ANY(%(statuses)s::text[]))
+ORDER BY e.key DESC LIMIT %(limit)s
+
+-- name: list_events
+-- The steps in which they are: each has one at least.
+SELECT t.first_seq, t.events
+FROM executions AS e
+JOIN steps AS t ON t.session = e.session AND t.number BETWEEN e.first_step AND e.last_step AND t.execution_id = e.id
+WHERE e.id = %(id)s AND t.last_seq > %(after)s AND t.events IS NOT NULL
+ORDER BY t.number LIMIT %(limit)s
+
+-- name: has_execution
+SELECT 1 FROM executions WHERE id = %s
+
+-- name: get_query
+SELECT {query_columns}
+FROM queries AS q
+WHERE q.session = (SELECT key FROM sessions WHERE id = %s) AND q.number = %s
+
+-- name: list_queries
+SELECT s.id, q.session, {query_columns}
+FROM queries AS q JOIN sessions AS s ON s.key = q.session
+WHERE (q.asked_at, q.session, q.number) > (%(after_time)s::bigint, %(after_session)s::bigint, %(after_number)s::bigint)
+    AND (%(states)s::text[] IS NULL OR q.state = ANY(%(states)s::text[]))
+    AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+ORDER BY q.asked_at, q.session, q.number LIMIT %(limit)s
+
+-- name: list_open_queries
+-- As above, for the inbox: the index on what is open has them in order.
+SELECT s.id, q.session, {query_columns}
+FROM queries AS q JOIN sessions AS s ON s.key = q.session
+WHERE (q.asked_at, q.session, q.number) > (%(after_time)s::bigint, %(after_session)s::bigint, %(after_number)s::bigint)
+    AND q.state = 'open'
+    AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+ORDER BY q.asked_at, q.session, q.number LIMIT %(limit)s
+
+-- name: list_queries_of_session
+SELECT s.id, q.session, {query_columns}
+FROM sessions AS s JOIN queries AS q ON q.session = s.key
+WHERE s.key = coalesce(
+        (SELECT key FROM sessions WHERE id = %(session_id)s::uuid), (SELECT session FROM executions WHERE id = %(execution_id)s::uuid)
+    )
+    AND q.number > %(after_number)s::bigint
+    AND (%(session_id)s::uuid IS NULL OR s.id = %(session_id)s::uuid)
+    AND (%(execution_id)s::uuid IS NULL OR q.execution_id = %(execution_id)s::uuid)
+    AND (%(states)s::text[] IS NULL OR q.state = ANY(%(states)s::text[]))
+    AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+ORDER BY q.number LIMIT %(limit)s
+
+-- name: node_columns
+t.number, t.parent, t.execution_id, t.created_at, t.depth,
+    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open
+
+-- name: get_node
+SELECT {node_columns} FROM steps AS t
+WHERE t.session = (SELECT key FROM sessions WHERE id = %(id)s) AND t.number = %(number)s AND t.number > 0 AND t.depth IS NOT NULL
+
+-- name: list_nodes
+SELECT {node_columns} FROM steps AS t
+WHERE t.session = (SELECT key FROM sessions WHERE id = %(id)s) AND t.number > 0 AND t.depth IS NOT NULL
+ORDER BY t.number
+
+-- name: list_dependents
+SELECT s.id, t.number, t.depth, t.base_session, t.base_number, t.sealed
+FROM steps AS t JOIN sessions AS s ON s.key = t.session
+WHERE t.base_session = %s AND t.depth IS NOT NULL
+ORDER BY t.session, t.number
+
+-- name: create_error
+INSERT INTO errors (session, id, timestamp, resolved_at, data) VALUES (%s, %s, %s, %s, %s)
+
+-- name: list_errors
+SELECT e.key, e.id, e.timestamp, e.resolved_at, e.data
+FROM errors AS e
+WHERE e.session = (SELECT key FROM sessions WHERE id = %(id)s) AND e.key > %(after)s
+ORDER BY e.key LIMIT %(limit)s
+
+-- name: resolve_error
+UPDATE errors SET resolved_at = %(at)s
+WHERE session = (SELECT key FROM sessions WHERE id = %(session_id)s) AND id = %(id)s
+RETURNING key

@@ -1,0 +1,48 @@
+-- name: milliseconds
+(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+
+-- name: now
+SELECT {milliseconds}
+
+-- name: get_reply
+SELECT key, request, outcome, created_at FROM replies WHERE key = %s
+
+-- name: put_reply
+INSERT INTO replies (key, request, outcome, created_at) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING key
+
+-- name: drop_replies
+WITH dropped AS (DELETE FROM replies WHERE created_at < %s RETURNING key)
+SELECT count(*) FROM dropped
+
+-- name: beat
+-- Who has not been heard of for a day is forgotten.
+WITH gone AS (DELETE FROM nodes WHERE until < {milliseconds} - 86400000 AND id <> %(id)s)
+INSERT INTO nodes (id, until) VALUES (%(id)s, {milliseconds} + %(lease)s)
+ON CONFLICT (id) DO UPDATE SET until = excluded.until
+
+-- name: retire
+DELETE FROM nodes WHERE id = %s
+
+-- name: is_alive
+SELECT 1 FROM nodes WHERE id = %s AND until > {milliseconds}
+
+-- name: create_document
+INSERT INTO documents (id, version, data) VALUES (%s, 1, %s) ON CONFLICT DO NOTHING RETURNING version
+
+-- name: get_document
+SELECT version, data FROM documents WHERE id = %s
+
+-- name: put_document
+INSERT INTO documents (id, version, data) VALUES (%(id)s, 1, %(data)s)
+ON CONFLICT (id) DO UPDATE SET version = documents.version + 1, data = excluded.data
+RETURNING version
+
+-- name: update_document
+UPDATE documents SET version = version + 1, data = %(data)s WHERE id = %(id)s AND version = %(expected)s
+RETURNING version
+
+-- name: delete_document
+DELETE FROM documents WHERE id = %s RETURNING version
+
+-- name: list_documents
+SELECT id FROM documents ORDER BY key

@@ -1,0 +1,46 @@
+-- name: put_secret
+INSERT INTO secrets (name, value) VALUES (%s, %s) ON CONFLICT DO NOTHING
+
+-- name: get_secret
+SELECT value FROM secrets WHERE name = %s
+
+-- name: put_blob
+INSERT INTO blobs (digest, data) VALUES (%s, %s) ON CONFLICT DO NOTHING
+
+-- name: get_blob
+SELECT data FROM blobs WHERE digest = %s
+
+-- name: create_template
+INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+RETURNING key
+
+-- name: create_version
+INSERT INTO versions (template_id, number, spec, guest, baked, created_at) VALUES (%s, %s, %s, %s, %s, %s)
+
+-- name: advance_template
+UPDATE templates SET latest = %(number)s, updated_at = %(updated_at)s
+WHERE id = %(id)s AND latest = %(number)s - 1
+RETURNING key
+
+-- name: get_template_by_id
+SELECT id, name, latest, created_at, updated_at FROM templates WHERE id = %s
+
+-- name: get_template_by_name
+SELECT id, name, latest, created_at, updated_at FROM templates WHERE name = %s
+
+-- name: get_version
+SELECT number, spec, guest, baked, created_at FROM versions WHERE template_id = %s AND number = %s
+
+-- name: list_templates
+SELECT key, id, name, latest, created_at, updated_at FROM templates
+WHERE key < %(after)s
+ORDER BY key DESC LIMIT %(limit)s
+
+-- name: list_versions
+SELECT number, spec, guest, baked, created_at FROM versions
+WHERE template_id = %(id)s AND number < %(after)s
+ORDER BY number DESC LIMIT %(limit)s
+
+-- name: delete_template
+DELETE FROM templates WHERE id = %s RETURNING key

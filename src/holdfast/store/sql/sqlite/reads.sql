@@ -1,0 +1,214 @@
+-- ---- columns, in the order of holdfast.store._rows
+
+-- name: session_columns
+s.id, s.template_id, s.created_at, s.origin_session, s.origin_number,
+s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries,
+s.execution_id, s.wake_at, s.seed, s.budget, s.llm_calls, s.tokens, s.last_error
+
+-- name: execution_columns
+e.id, e.kind, e.started_at, e.first_step, i.data, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error, e.metrics, e.budget
+
+-- name: query_columns
+q.place & 0xfffffff, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, q.deadline, q.state, q.started_at, q.closed_at, q.answer
+
+-- name: node_columns
+t.number, t.parent, t.execution_id, t.created_at, t.depth,
+iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open
+
+-- name: link_columns
+s.id, t.number, t.depth, iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, t.sealed
+
+-- name: template_columns
+t.id, t.name, t.latest, t.created_at, t.updated_at
+
+-- name: version_columns
+v.number, v.spec, v.guest, v.baked, v.created_at
+
+
+-- ---- templates
+
+-- name: template_by_id
+SELECT t.key, {template_columns} FROM templates t WHERE t.id = ?
+
+-- name: template_by_name
+SELECT t.key, {template_columns} FROM templates t WHERE t.name = ?
+
+-- name: list_templates
+SELECT t.key, {template_columns} FROM templates t WHERE t.key < ? ORDER BY t.key DESC LIMIT ?
+
+-- name: get_version
+SELECT {version_columns} FROM templates t JOIN template_versions v ON v.template = t.key WHERE t.id = ? AND v.number = ?
+
+-- name: list_versions
+SELECT {version_columns} FROM templates t JOIN template_versions v ON v.template = t.key
+WHERE t.id = ? AND v.number < ? ORDER BY v.number DESC LIMIT ?
+
+-- name: get_blob
+SELECT data FROM blobs WHERE digest = ?
+
+
+-- ---- sessions
+
+-- name: get_session
+SELECT {session_columns} FROM sessions s WHERE s.id = ?
+
+-- name: load_session
+SELECT s.key, b.data, {session_columns}, {execution_columns}
+FROM sessions s
+LEFT JOIN begun b ON b.session = s.key
+LEFT JOIN executions e ON e.id = s.execution_id
+LEFT JOIN inputs i ON i.execution = e.key
+WHERE s.id = ?
+
+-- name: load_open
+SELECT {query_columns} FROM queries q INDEXED BY queries_open WHERE q.place > ? AND q.place < ? AND q.state = 'open' ORDER BY q.place
+
+-- name: list_sessions
+SELECT s.key, {session_columns} FROM sessions s
+WHERE s.key < :after
+AND (:states = '' OR instr(:states, ',' || s.state || ','))
+AND (:name IS NULL OR s.name = :name)
+AND (:idle_before IS NULL OR s.updated_at < :idle_before)
+ORDER BY s.key DESC LIMIT :limit
+
+-- name: list_sessions_of_template
+SELECT s.key, {session_columns} FROM sessions s INDEXED BY sessions_of_template
+WHERE s.template_id = :template_id AND s.key < :after
+AND (:states = '' OR instr(:states, ',' || s.state || ','))
+AND (:name IS NULL OR s.name = :name)
+AND (:idle_before IS NULL OR s.updated_at < :idle_before)
+ORDER BY s.key DESC LIMIT :limit
+
+-- In the order of SessionState. GROUP BY would sort them all.
+-- name: count_sessions
+SELECT total(state = 'starting'), total(state = 'ready'), total(state = 'running'),
+    total(state = 'paused'), total(state = 'crashed'), total(state = 'closed')
+FROM sessions
+
+-- name: list_forks
+SELECT {session_columns} FROM sessions s INDEXED BY sessions_forked WHERE s.origin_session = ? ORDER BY s.key
+
+
+-- ---- executions and events
+
+-- name: get_execution
+SELECT s.id, {execution_columns} FROM executions e JOIN inputs i ON i.execution = e.key JOIN sessions s ON s.key = e.session WHERE e.id = ?
+
+-- name: list_executions
+SELECT e.key, s.id, {execution_columns}
+FROM executions e JOIN inputs i ON i.execution = e.key JOIN sessions s ON s.key = e.session
+WHERE e.key < :after AND (:statuses = '' OR instr(:statuses, ',' || e.status || ','))
+ORDER BY e.key DESC LIMIT :limit
+
+-- name: list_executions_of_session
+SELECT e.key, s.id, {execution_columns}
+FROM sessions s JOIN executions e INDEXED BY executions_of_session ON e.session = s.key JOIN inputs i ON i.execution = e.key
+WHERE s.id = :session_id AND e.key < :after AND (:statuses = '' OR instr(:statuses, ',' || e.status || ','))
+ORDER BY e.key DESC LIMIT :limit
+
+-- name: execution_place
+SELECT session, first_step, last_step FROM executions WHERE id = ?
+
+-- name: list_events
+SELECT first_seq, events FROM steps
+WHERE session = ? AND number BETWEEN ? AND ? AND execution_id = ? AND last_seq > ? AND events IS NOT NULL ORDER BY number
+
+
+-- ---- queries
+
+-- name: get_query
+SELECT {query_columns} FROM sessions s JOIN queries q ON q.place = s.key << 28 | ? WHERE s.id = ?
+
+-- name: list_queries_of_session
+SELECT s.id, q.place, {query_columns} FROM sessions s JOIN queries q ON q.place > max(s.key << 28, :after) AND q.place < (s.key + 1) << 28
+WHERE s.key = :session
+AND (:execution_id IS NULL OR q.execution_id = :execution_id)
+AND (:states = '' OR instr(:states, ',' || q.state || ','))
+AND (:kinds = '' OR instr(:kinds, ',' || q.kind || ','))
+ORDER BY q.place LIMIT :limit
+
+-- name: list_queries
+SELECT s.id, q.place, {query_columns}
+FROM (
+    SELECT place, asked_at FROM queries
+    WHERE (asked_at, place) > (:after_time, :after)
+    AND (:states = '' OR instr(:states, ',' || state || ','))
+    AND (:kinds = '' OR instr(:kinds, ',' || kind || ','))
+    ORDER BY asked_at, place LIMIT :limit
+) found
+JOIN queries q ON q.place = found.place
+JOIN sessions s ON s.key = found.place >> 28
+ORDER BY found.asked_at, found.place
+
+-- The index has all that is needed to find them: the rows are read only for one page.
+-- name: list_open_queries
+SELECT s.id, q.place, {query_columns}
+FROM (
+    SELECT place, asked_at FROM queries INDEXED BY queries_open
+    WHERE state = 'open' AND (asked_at, place) > (:after_time, :after)
+    AND (:kinds = '' OR instr(:kinds, ',' || kind || ','))
+    ORDER BY asked_at, place LIMIT :limit
+) found
+JOIN queries q ON q.place = found.place
+JOIN sessions s ON s.key = found.place >> 28
+ORDER BY found.asked_at, found.place
+
+
+-- ---- checkpoints
+
+-- name: chain
+WITH RECURSIVE walk (key, session, base, place) AS (
+    SELECT t.key, coalesce(t.base_session, t.session), t.base_number, 0 FROM steps t
+    WHERE t.session = ? AND t.number = ? AND t.depth IS NOT NULL
+    UNION ALL
+    SELECT t.key, coalesce(t.base_session, t.session), t.base_number, walk.place + 1
+    FROM walk JOIN steps t ON t.session = walk.session AND t.number = walk.base
+    WHERE t.depth IS NOT NULL
+)
+SELECT {link_columns}
+FROM walk JOIN steps t ON t.key = walk.key JOIN sessions s ON s.key = t.session LEFT JOIN sessions b ON b.key = t.base_session
+ORDER BY walk.place
+
+-- name: session_key
+SELECT key, origin_session, origin_number FROM sessions WHERE id = ?
+
+-- name: get_node
+SELECT {node_columns} FROM sessions s JOIN steps t ON t.session = s.key LEFT JOIN sessions b ON b.key = t.base_session
+WHERE s.id = ? AND t.number = ? AND t.number > 0 AND t.depth IS NOT NULL
+
+-- name: list_nodes
+SELECT {node_columns} FROM sessions s JOIN steps t ON t.session = s.key LEFT JOIN sessions b ON b.key = t.base_session
+WHERE s.id = ? AND t.number > 0 AND t.depth IS NOT NULL ORDER BY t.number
+
+-- name: list_dependents
+SELECT {link_columns}
+FROM sessions b JOIN steps t INDEXED BY steps_on_others ON t.base_session = b.key JOIN sessions s ON s.key = t.session
+WHERE b.id = ? AND t.depth IS NOT NULL ORDER BY t.session, t.number
+
+
+-- ---- the rest
+
+-- name: list_errors
+SELECT e.key, e.id, e.timestamp, e.resolved_at, e.data
+FROM sessions s JOIN errors e INDEXED BY errors_of_session ON e.session = s.key
+WHERE s.id = ? AND e.key > ? ORDER BY e.key LIMIT ?
+
+-- name: get_reply
+SELECT name, request, outcome, created_at FROM replies WHERE name = ?
+
+-- name: is_alive
+SELECT 1 FROM nodes WHERE node = ? AND expires_at > ?
+
+-- name: list_interrupted
+SELECT s.id FROM sessions s INDEXED BY sessions_busy LEFT JOIN nodes n ON n.node = s.owner AND n.expires_at > ?
+WHERE s.state IN ('starting', 'running') AND n.node IS NULL ORDER BY s.key LIMIT ?
+
+-- name: list_due
+SELECT wake_at, id FROM sessions INDEXED BY sessions_waking
+WHERE state = 'paused' AND wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at, key LIMIT ?
+
+-- name: get_document
+SELECT version, data FROM documents WHERE id = ?
+
+-- name: list_documents
+SELECT id FROM documents ORDER BY key

@@ -1,0 +1,160 @@
+-- ---- commits: the hot path
+
+-- name: update_session
+UPDATE sessions SET
+    template_version = ?, state = ?, updated_at = ?, name = ?, meta = ?, closed_at = ?, version = ?, fence = ?, owner = ?, head = ?,
+    steps = ?, queries = ?, execution_id = ?, wake_at = ?, seed = ?, budget = ?, llm_calls = ?, tokens = ?, last_error = ?, token = ?
+WHERE key = ? AND id = ? AND version = ? AND fence = ?
+
+-- name: update_execution
+UPDATE executions SET status = ?, last_step = ?, seq = ?, ended_at = ?, result = ?, error = ?, metrics = ?, budget = ?
+WHERE id = ? AND session = ?
+
+-- name: insert_step
+INSERT INTO steps (
+    number, parent, execution_id, created_at, first_seq, last_seq, events, depth, wake_at, open, sealed, session, base_session, base_number
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: insert_query
+INSERT INTO queries (
+    place, execution_id, kind, payload, asked_at, guest_id, deadline, state, started_at, closed_at, answer
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update_query
+UPDATE queries SET state = ?, started_at = ?, closed_at = ?, answer = ? WHERE place = ?
+
+
+-- ---- commits: the rest
+
+-- name: insert_session
+INSERT INTO sessions (
+    id, template_id, created_at, origin_session, origin_number,
+    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head,
+    steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, token
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: session_marks
+SELECT key, version, fence, token FROM sessions WHERE id = ?
+
+-- name: insert_execution
+INSERT INTO executions (
+    session, id, kind, started_at, first_step, status, last_step, seq, ended_at, result, error, metrics, budget
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: insert_input
+INSERT INTO inputs (execution, data) VALUES (?, ?)
+
+-- name: put_begun
+INSERT INTO begun (session, data) VALUES (?, ?) ON CONFLICT (session) DO UPDATE SET data = excluded.data
+
+-- name: delete_begun
+DELETE FROM begun WHERE session = ?
+
+-- name: insert_error
+INSERT INTO errors (session, id, timestamp, resolved_at, data) VALUES (?, ?, ?, ?, ?)
+
+-- name: insert_reply
+INSERT INTO replies (name, request, outcome, created_at) VALUES (?, ?, ?, ?)
+
+-- name: prune
+UPDATE steps SET depth = NULL, base_session = NULL, base_number = NULL, wake_at = NULL, open = NULL, sealed = NULL
+WHERE session = ? AND number = ?
+
+-- Whether a checkpoint is what one of another session, or the beginning of a fork, is made from. Those of its own session are known to
+-- whoever prunes it, and it has not changed since.
+-- name: is_needed
+SELECT EXISTS (SELECT 1 FROM steps INDEXED BY steps_on_others WHERE base_session = :session AND base_number = :number)
+    OR EXISTS (
+        SELECT 1 FROM sessions f INDEXED BY sessions_forked
+        WHERE f.origin_session = :session_id AND f.origin_number = :number
+        AND NOT EXISTS (SELECT 1 FROM steps t WHERE t.session = f.key AND t.number = 0)
+    )
+
+-- name: checkpoint_place
+SELECT s.key, t.depth, s.origin_session, s.origin_number
+FROM sessions s LEFT JOIN steps t ON t.session = s.key AND t.number = ? WHERE s.id = ?
+
+-- name: rebase
+UPDATE steps SET base_session = ?, base_number = ?, sealed = ? WHERE session = ? AND number = ? AND depth IS NOT NULL
+
+-- A fork's beginning becomes its own: all but base and image is that of the checkpoint which it was forked from.
+-- name: insert_beginning
+INSERT INTO steps (
+    session, number, parent, execution_id, created_at, first_seq, last_seq, base_session, base_number, depth, wake_at, open, sealed
+)
+SELECT :fork, 0, 0, execution_id, created_at, 1, 0, :base_session, :base_number, depth, wake_at, open, :sealed
+FROM steps WHERE session = :session AND number = :number AND depth IS NOT NULL
+
+
+-- ---- deleting a session
+
+-- name: has_dependents
+SELECT EXISTS (SELECT 1 FROM steps INDEXED BY steps_on_others WHERE base_session = :session)
+    OR EXISTS (
+        SELECT 1 FROM sessions f INDEXED BY sessions_forked
+        WHERE f.origin_session = :session_id AND (f.origin_number > 0 OR :has_beginning)
+        AND NOT EXISTS (SELECT 1 FROM steps t WHERE t.session = f.key AND t.number = 0)
+    )
+
+-- name: delete_queries
+DELETE FROM queries WHERE place > ? AND place < ?
+
+-- name: delete_session
+DELETE FROM sessions WHERE key = ?
+
+-- name: resolve_error
+UPDATE errors SET resolved_at = ? WHERE session = (SELECT key FROM sessions WHERE id = ?) AND id = ?
+
+
+-- ---- templates
+
+-- name: insert_template
+INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+
+-- name: insert_version
+INSERT INTO template_versions (template, number, spec, guest, baked, created_at) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: update_template
+UPDATE templates SET latest = ?, updated_at = ? WHERE id = ? AND latest = ?
+
+-- name: delete_template
+DELETE FROM templates WHERE id = ?
+
+-- name: put_blob
+INSERT OR IGNORE INTO blobs (digest, data) VALUES (?, ?)
+
+
+-- ---- the rest
+
+-- name: put_secret
+INSERT OR IGNORE INTO secrets (name, value) VALUES (?, ?)
+
+-- name: get_secret
+SELECT value FROM secrets WHERE name = ?
+
+-- name: put_reply
+INSERT OR IGNORE INTO replies (name, request, outcome, created_at) VALUES (?, ?, ?, ?)
+
+-- name: drop_replies
+DELETE FROM replies WHERE created_at < ?
+
+-- name: beat
+INSERT INTO nodes (node, expires_at) VALUES (?, ?) ON CONFLICT (node) DO UPDATE SET expires_at = excluded.expires_at
+
+-- name: forget_nodes
+DELETE FROM nodes WHERE expires_at < ?
+
+-- name: retire
+DELETE FROM nodes WHERE node = ?
+
+-- name: create_document
+INSERT OR IGNORE INTO documents (id, version, data) VALUES (?, 1, ?)
+
+-- name: update_document
+UPDATE documents SET version = version + 1, data = ? WHERE id = ? AND (version = ? OR ? IS NULL)
+
+-- name: document_version
+SELECT version FROM documents WHERE id = ?
+
+-- name: delete_document
+DELETE FROM documents WHERE id = ?

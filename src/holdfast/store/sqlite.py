@@ -1,0 +1,234 @@
+"""SQLite: one file, several processes if need be, every commit on the disk before it is acknowledged."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from holdfast.domain import (
+    ErrorEntryNotFound,
+    HoldfastError,
+    NameTaken,
+    Template,
+    TemplateInUse,
+    TemplateNotFound,
+    TemplateVersion,
+    VersionConflict,
+)
+from holdfast.store._rows import (
+    cursor,
+    pack,
+    plain,
+    read_cursor,
+    read_plain,
+    reply_of,
+    reply_row,
+    template_of,
+    template_row,
+    unpack,
+    version_of,
+    version_row,
+)
+from holdfast.store._sql import load_migrations, load_queries
+from holdfast.store._sqlite_commits import Committer
+from holdfast.store._sqlite_file import File
+from holdfast.store._sqlite_sessions import SessionReads
+from holdfast.store.protocol import Commit, Page, Rebased, Reply
+
+_DAY_MS: Final = 86_400_000
+_END: Final = (1 << 63) - 1
+
+
+class SqliteStore(SessionReads):
+    """A store in one SQLite file, which is made if it is not there.
+
+    `patience_ms` is how long a call waits for other processes that write. `migrations` is for tests.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, patience_ms: int = 10_000, migrations: Sequence[str] | None = None
+    ) -> None:
+        self._sql = load_queries("sqlite")
+        self._file = File(os.fspath(path), load_migrations("sqlite") if migrations is None else migrations, patience_ms)
+        self._committer = Committer(self._sql)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def secret(self, name: str, fresh: bytes) -> bytes:
+        key = (plain(name),)
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_secret"], key).fetchone()
+        if row is None:
+            with self._file.write() as writing:
+                writing.execute(self._sql["put_secret"], (*key, fresh))
+                row = writing.execute(self._sql["get_secret"], key).fetchone()
+        return bytes(row[0])
+
+    # ---- templates
+
+    def create_template(self, template: Template, version: TemplateVersion) -> None:
+        rows = template_row(template), version_row(version)
+        with self._file.write() as writing:
+            try:
+                writing.execute(self._sql["insert_template"], rows[0])
+            except sqlite3.IntegrityError:
+                raise NameTaken from None
+            writing.execute(self._sql["insert_version"], (writing.lastrowid, *rows[1]))
+
+    def add_version(self, version: TemplateVersion, updated_at: int) -> None:
+        values, template_id = version_row(version), version.template_id.bytes
+        with self._file.write() as writing:
+            found = writing.execute(self._sql["template_by_id"], (template_id,)).fetchone()
+            if found is None:
+                raise TemplateNotFound
+            writing.execute(self._sql["update_template"], (version.number, updated_at, template_id, version.number - 1))
+            if not writing.rowcount:
+                raise VersionConflict
+            writing.execute(self._sql["insert_version"], (found[0], *values))
+
+    def get_template(self, which: UUID | str) -> Template:
+        name, key = ("template_by_name", plain(which)) if isinstance(which, str) else ("template_by_id", which.bytes)
+        with self._file.read() as connection:
+            row = connection.execute(self._sql[name], (key,)).fetchone()
+            if row is None:
+                raise TemplateNotFound
+            return template_of(row[1:])
+
+    def get_version(self, template_id: UUID, number: int) -> TemplateVersion:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_version"], (template_id.bytes, number)).fetchone()
+            if row is None:
+                raise TemplateNotFound
+            return version_of(template_id, row)
+
+    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
+        key = _END if after is None else read_cursor("t", after)[0]
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["list_templates"], (key, limit + 1)).fetchall()
+            more = cursor("t", rows[limit - 1][0]) if len(rows) > limit else None
+            return Page([template_of(row[1:]) for row in rows[:limit]], more)
+
+    def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
+        number = _END if after is None else read_cursor("v", after)[0]
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["list_versions"], (template_id.bytes, number, limit + 1)).fetchall()
+            more = cursor("v", rows[limit - 1][0]) if len(rows) > limit else None
+            return Page([version_of(template_id, row) for row in rows[:limit]], more)
+
+    def delete_template(self, template_id: UUID) -> None:
+        with self._file.write() as writing:
+            try:
+                writing.execute(self._sql["delete_template"], (template_id.bytes,))
+            except sqlite3.IntegrityError:  # sessions refer to it
+                raise TemplateInUse from None
+            if not writing.rowcount:
+                raise TemplateNotFound
+
+    def put_blob(self, digest: bytes, data: bytes) -> None:
+        with self._file.write() as writing:
+            writing.execute(self._sql["put_blob"], (digest, data))
+
+    def get_blob(self, digest: bytes) -> bytes | None:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_blob"], (digest,)).fetchone()
+        return None if row is None else bytes(row[0])
+
+    # ---- sessions
+
+    def commit(self, commits: Sequence[Commit]) -> list[HoldfastError | None]:
+        if not commits:
+            return []
+        with self._file.write() as writing:
+            return self._committer.write(writing, commits)
+
+    def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
+        with self._file.write() as writing:
+            self._committer.delete(writing, session_id, rebased)
+
+    def resolve_error(self, session_id: UUID, error_id: UUID, at: int) -> None:
+        with self._file.write() as writing:
+            writing.execute(self._sql["resolve_error"], (at, session_id.bytes, error_id.bytes))
+            if not writing.rowcount:
+                raise ErrorEntryNotFound
+
+    # ---- requests
+
+    def get_reply(self, key: str) -> Reply | None:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_reply"], (plain(key),)).fetchone()
+            return None if row is None else reply_of(row)
+
+    def put_reply(self, reply: Reply) -> None:
+        row = reply_row(reply)
+        with self._file.write() as writing:
+            writing.execute(self._sql["put_reply"], row)
+
+    def drop_replies(self, before: int) -> int:
+        with self._file.write() as writing:
+            return writing.execute(self._sql["drop_replies"], (before,)).rowcount
+
+    # ---- leases
+
+    def beat(self, node: UUID, lease_ms: int) -> None:
+        with self._file.write() as writing:
+            now = self.now()
+            writing.execute(self._sql["beat"], (node.bytes, now + lease_ms))
+            writing.execute(self._sql["forget_nodes"], (now - _DAY_MS,))
+
+    def retire(self, node: UUID) -> None:
+        with self._file.write() as writing:
+            writing.execute(self._sql["retire"], (node.bytes,))
+
+    def is_alive(self, node: UUID) -> bool:
+        with self._file.read() as connection:
+            return connection.execute(self._sql["is_alive"], (node.bytes, self.now())).fetchone() is not None
+
+    def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["list_interrupted"], (self.now(), limit)).fetchall()
+            return [UUID(bytes=row[0]) for row in rows]
+
+    def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["list_due"], (until, limit)).fetchall()
+            return [(wake_at, UUID(bytes=session_id)) for wake_at, session_id in rows]
+
+    # ---- documents
+
+    def create_document(self, document_id: str, data: dict[str, Any]) -> int:
+        text = pack(data)
+        with self._file.write() as writing:
+            writing.execute(self._sql["create_document"], (plain(document_id), text))
+            if not writing.rowcount:
+                raise VersionConflict
+            return 1
+
+    def get_document(self, document_id: str) -> tuple[int, dict[str, Any]] | None:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_document"], (plain(document_id),)).fetchone()
+            return None if row is None else (row[0], unpack(row[1]))
+
+    def update_document(self, document_id: str, data: dict[str, Any], expected: int | None) -> int:
+        name, text = plain(document_id), pack(data)
+        with self._file.write() as writing:
+            writing.execute(self._sql["update_document"], (text, name, expected, expected))
+            if not writing.rowcount:
+                if expected is not None:
+                    raise VersionConflict
+                writing.execute(self._sql["create_document"], (name, text))
+            version: int = writing.execute(self._sql["document_version"], (name,)).fetchone()[0]
+            return version
+
+    def delete_document(self, document_id: str) -> bool:
+        with self._file.write() as writing:
+            return writing.execute(self._sql["delete_document"], (plain(document_id),)).rowcount > 0
+
+    def list_documents(self) -> list[str]:
+        with self._file.read() as connection:
+            return [read_plain(row[0]) for row in connection.execute(self._sql["list_documents"])]
