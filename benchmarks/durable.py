@@ -232,6 +232,7 @@ def many(folder: Path, count: int = 100_000) -> Iterator[Row]:
 
     async def fill() -> None:
         async with _open(address, "javascript") as hf:
+
             async def some(number: int) -> None:
                 for _ in range(number):
                     await _asking(hf, ASKING["javascript"])
@@ -319,4 +320,4 @@ def _in_new_process(what: str, *arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run({"cold": answer_cold, "many": answer_many}[sys.argv[1]](*sys.argv[2:]))
+    asyncio.run(answer_cold(*sys.argv[2:]) if sys.argv[1] == "cold" else answer_many(*sys.argv[2:]))

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -161,7 +162,7 @@ def fresh_schema() -> str:
     return server().fresh_schema()
 
 
-def _unprivileged(folder: Path) -> dict[str, object]:
+def _unprivileged(folder: Path) -> dict[str, Any]:
     """As whom the server runs: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}

@@ -37,7 +37,7 @@ _PLACES = {
     "HostError": "sandbox",
 }
 
-__all__ = [  # noqa: F822 - they are imported when they are first used: a sandbox alone needs no store
+__all__ = [
     "Answer",
     "Budget",
     "Capability",

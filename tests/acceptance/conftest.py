@@ -11,9 +11,9 @@ def _address(kind: str, folder: Path) -> str:
     return {"memory": lambda: "memory:", "sqlite": lambda: f"sqlite:///{folder}/work.db", "postgres": fresh_schema}[kind]()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["sqlite"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store, of either cheap kind."""
+    """A store: SQLite, unless a test asks for others."""
     return _address(request.param, tmp_path)
 
 

@@ -1,6 +1,7 @@
 """What acceptance tests share: scenes as plain functions, stores that are ready, the same scripts in both languages."""
 
 import asyncio
+import contextlib
 import functools
 import json
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import zstandard
 
 from holdfast import Capability, Function, Holdfast, HoldfastError, Limits, Tool, Turn
+from holdfast.domain import NameTaken
 from holdfast.sandbox import LANGUAGES, Engine
 from holdfast.store import open_store
 
@@ -60,10 +62,8 @@ def opened(address: str, **options: Any) -> Holdfast:
 async def template(hf: Holdfast, language: str = "javascript", name: str | None = None, **options: Any) -> str:
     """A template of this name, made if it is not there."""
     name = name or language
-    try:
+    with contextlib.suppress(NameTaken):
         await hf.templates.create(name, language=language, **options)
-    except HoldfastError as error:
-        assert error.code == "NAME_TAKEN"
     return name
 
 
@@ -167,13 +167,22 @@ def elsewhere(address: str, body: str, given: Any = None, *, dies: bool = False)
     return json.loads(done.stdout)
 
 
-both = pytest.mark.parametrize("language", LANGUAGES)
+# Languages and stores have little to do with each other: each of both is met, not all pairs.
+both = pytest.mark.parametrize(("language", "address"), [("javascript", "memory"), ("lua", "sqlite")], indirect=["address"])
+all_stores = pytest.mark.parametrize(
+    ("language", "address"), [("javascript", "sqlite"), ("lua", "postgres"), ("javascript", "memory")], indirect=["address"]
+)
+durable_stores = pytest.mark.parametrize(
+    ("language", "address"), [("javascript", "sqlite"), ("lua", "sqlite"), ("javascript", "postgres")], indirect=["address"]
+)
 
 __all__ = [
     "SAY",
     "Clock",
     "Limits",
+    "all_stores",
     "both",
+    "durable_stores",
     "elsewhere",
     "evaluate",
     "eventually",

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Budget, Capability, EffectKind, Function, Limits, SourceFile, StartupFile
 from holdfast.domain import ExecutionKind, QueryKind
-from tests.acceptance.scenes import both, evaluate, grants, opened, refused, scene, session, template, value
+from tests.acceptance.scenes import all_stores, both, evaluate, grants, opened, refused, scene, session, template, value
 
 TRIP = {
     "javascript": "const city = await ask('Where to?'); console.log('going to', city); const plan = await llm('Plan ' + city); ({city, plan})",
@@ -15,10 +15,10 @@ TRIP = {
 }
 
 
-@both
+@all_stores
 @scene
-async def test_a_script_runs_pauses_is_answered_and_ends(everywhere: str, language: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_a_script_runs_pauses_is_answered_and_ends(address: str, language: str) -> None:
+    async with opened(address) as hf:
         trip = await session(hf, language)
         turn = await hf.executions.run(trip, TRIP[language])
         assert (turn.session.state, turn.execution.status) == ("paused", "paused")
@@ -159,9 +159,9 @@ async def test_background_returns_at_once_and_wait_waits(address: str, language:
         await hf.queries.answer(here, "yes")
         turn = await hf.executions.wait(turn.execution.id)
         assert value(turn) == "yes"
+        slept = await hf.executions.run(here, {"javascript": "await hf.sleep(1e6)", "lua": "alc.sleep(1000000)"}[language])
         with pytest.raises(TimeoutError):
-            paused = await hf.executions.run(here, {"javascript": "await hf.sleep(1e6)", "lua": "alc.sleep(1000000)"}[language])
-            await hf.executions.wait(paused.execution.id, timeout=0.05)
+            await hf.executions.wait(slept.execution.id, timeout=0.05)
 
 
 @both
@@ -169,7 +169,7 @@ async def test_background_returns_at_once_and_wait_waits(address: str, language:
 async def test_files_have_a_path_args_and_modules(address: str, language: str) -> None:
     modules = {
         "javascript": [SourceFile("lib/tax.js", "export const withTax = c => c * 2; export const where = import.meta.url")],
-        "lua": [SourceFile("tax.lua", "return {with_tax = function(c) return c * 2 end}")],
+        "lua": [SourceFile("tax", "return {with_tax = function(c) return c * 2 end}")],
     }[language]
     source = {
         "javascript": "import { withTax } from './lib/tax.js';\nexport default [withTax(__ARGS__.cents), __ARGS__.list]",
@@ -226,7 +226,9 @@ async def test_a_strategy_finds_its_input_in_ctx(address: str, language: str) ->
 @scene
 async def test_libraries_and_startup_files_run_when_they_say(address: str, language: str) -> None:
     js = language == "javascript"
-    library = SourceFile("greet", "function greet(n) { return 'Hello ' + n }" if js else "function greet(n) return 'Hello ' .. n end")
+    library = SourceFile(
+        "greet", "function greet(n) { return 'Hello ' + n }" if js else "function greet(n) return 'Hello ' .. n end"
+    )
     baked = StartupFile("baked", "var made = [1]; var chance = Math.random()" if js else "made = {1}; chance = math.random()")
     each = StartupFile("each", "made.push(Math.random())" if js else "table.insert(made, math.random())", "session")
     second = StartupFile("second", "var who = hf.call('world.name')" if js else "who = alc.call('world.name')", "session")
@@ -295,7 +297,9 @@ async def test_sessions_keep_the_version_that_they_started_from(everywhere: str)
     async with opened(everywhere) as hf:
         made = await hf.templates.create("t", language="lua", libraries=[SourceFile("v", "version = 1")])
         old = await hf.sessions.create("t")
-        assert (await hf.templates.update("t", libraries=[SourceFile("v", "version = 2")], limits=Limits(wall_ms=700))).number == 2
+        assert (
+            await hf.templates.update("t", libraries=[SourceFile("v", "version = 2")], limits=Limits(wall_ms=700))
+        ).number == 2
         new = await hf.sessions.create("t")
         assert (old.template_version, new.template_version) == (1, 2)
         assert await evaluate(hf, old.id, "return version") == 1
@@ -325,7 +329,10 @@ async def test_sessions_keep_the_version_that_they_started_from(everywhere: str)
 @scene
 async def test_nothing_is_granted_by_default(address: str, language: str) -> None:
     called = []
-    functions = [Function("world.act", lambda: called.append(1), EffectKind.READ), Function("world.see", lambda: 7, EffectKind.READ)]
+    functions = [
+        Function("world.act", lambda: called.append(1), EffectKind.READ),
+        Function("world.see", lambda: 7, EffectKind.READ),
+    ]
     js = language == "javascript"
     act = (
         "try { hf.call('world.act') } catch (e) { e.code }"
@@ -336,11 +343,19 @@ async def test_nothing_is_granted_by_default(address: str, language: str) -> Non
         bare = await session(hf, language)
         assert await evaluate(hf, bare, act) == "HOST_FUNCTION_NOT_FOUND"
         assert called == []
-        some = [Capability("function", "world.see"), Capability("function", "world.act", enabled=False), Capability("tool", "world.act")]
+        some = [
+            Capability("function", "world.see"),
+            Capability("function", "world.act", enabled=False),
+            Capability("tool", "world.act"),
+        ]
         one = await session(hf, language, capabilities=some)
         assert await evaluate(hf, one, act) == "HOST_FUNCTION_NOT_FOUND"
         assert await evaluate(hf, one, "hf.call('world.see')" if js else "return alc.call('world.see')") == 7
-        module = "const m = require('world'); [m.see(), typeof m.act]" if js else "local m = require('world') return {m.see(), type(m.act)}"
+        module = (
+            "const m = require('world'); [m.see(), typeof m.act]"
+            if js
+            else "local m = require('world') return {m.see(), type(m.act)}"
+        )
         assert await evaluate(hf, one, module) == [7, "undefined" if js else "nil"]
         assert called == []
 

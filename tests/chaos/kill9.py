@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, HoldfastError
-from holdfast.domain import ExecutionStatus, Query, QueryState, SessionState
+from holdfast.domain import ExecutionStatus, Query, QueryKind, QueryState, SessionState
 from holdfast.store import open_store
 from tests.chaos.worker import ROUNDS, Worker
 
@@ -62,7 +62,7 @@ def one_round(address: str, folder: Path, seed: int, longest_ms: float, *options
                 if worker.poll() is not None or time.monotonic() > deadline:
                     raise Lost([f"the worker did not start: {errors.read_text()[-2000:]}"])
                 time.sleep(0.002)
-            time.sleep(dice.random() * longest_ms / 1000)
+            time.sleep(dice.random() ** 2 * longest_ms / 1000)  # early moments more often than late ones
             if worker.poll() is not None:
                 raise Lost([f"the worker ended by itself: {errors.read_text()[-2000:]}"])
         finally:
@@ -107,7 +107,7 @@ def look(address: str, notes: list[list[Any]], found: Counter[str]) -> None:
 
 
 def _answered(list_queries: Callable[..., Any], session_id: object) -> list[Query]:
-    found: list[Query] = list_queries(session_id, states=[QueryState.ANSWERED], kinds=["ask"], limit=1000).items
+    found: list[Query] = list_queries(session_id, states=[QueryState.ANSWERED], kinds=[QueryKind.ASK], limit=1000).items
     return found
 
 
@@ -217,9 +217,7 @@ async def check_session(hf: Holdfast, session: str, trail: list[list[Any]], prob
         problems.append(f"session {session} has events that go back in time")
 
 
-def check_world(
-    world: list[list[Any]], results: dict[str, list[list[Any]]], counts: Counter[str], problems: list[str]
-) -> None:
+def check_world(world: list[list[Any]], results: dict[str, list[list[Any]]], counts: Counter[str], problems: list[str]) -> None:
     """No effect happened twice; what the script thinks has happened did; what it is unsure of may have."""
     happened = Counter((kind, name, n) for kind, name, n in world)
     problems += [f"happened {count} times: {effect}" for effect, count in happened.items() if count > 1]
@@ -243,7 +241,7 @@ def check_world(
 # ---- all of it ---------------------------------------------------------------------------------------------------------------------
 
 
-def run(address: str, rounds: int, seed: int, longest_ms: float = 400, *options: str) -> tuple[Counter[str], Counter[str]]:
+def run(address: str, rounds: int, seed: int, longest_ms: float = 1_500, *options: str) -> tuple[Counter[str], Counter[str]]:
     """Kills `rounds` workers on one store, then examines it. Gives what they were in the middle of, and what was compared."""
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:

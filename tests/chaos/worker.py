@@ -7,6 +7,7 @@ A note is written only after Holdfast has acknowledged what it says.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -57,7 +58,10 @@ end
 return trail
 """
 ROUNDS = 12
-SCRIPTS = {"javascript": f"const NAME = '@', ROUNDS = {ROUNDS};" + JAVASCRIPT, "lua": f"local NAME, ROUNDS = '@', {ROUNDS};" + LUA}
+SCRIPTS = {
+    "javascript": f"const NAME = '@', ROUNDS = {ROUNDS};" + JAVASCRIPT,
+    "lua": f"local NAME, ROUNDS = '@', {ROUNDS};" + LUA,
+}
 
 # Two who drive the same session get in each other's way, and are told so.
 EXPECTED = ("SESSION_BUSY", "ANSWER_CONFLICT", "ANSWER_AMBIGUOUS", "SESSION_NOT_READY")
@@ -131,10 +135,8 @@ class Worker:
             try:
                 await hf.templates.get(language)
             except HoldfastError:
-                try:
+                with contextlib.suppress(NameTaken):
                     await hf.templates.create(language, language=language, capabilities=grants)
-                except NameTaken:
-                    pass
 
     async def _drive(self, hf: Holdfast, language: str) -> None:
         while True:

@@ -137,6 +137,7 @@ class Proxy:
     def __init__(self) -> None:
         self.drop_request = False
         self.drop_reply = False
+        self.drop_what = b""
         self.dropped = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads = [threading.Thread(target=self._accept)]
@@ -185,7 +186,7 @@ class Proxy:
 
     def _replies(self, client: socket.socket, upstream: socket.socket) -> None:
         while data := upstream.recv(1 << 20):
-            if self.drop_reply:
+            if self.drop_reply and self.drop_what in data:
                 self.drop_reply, self.dropped = False, self.dropped + 1
                 return
             client.sendall(data)
@@ -213,14 +214,18 @@ def test_what_is_new_is_new_although_its_acknowledgement_was_lost(address: str, 
     with contextlib.closing(PostgresqlStore(proxy.through(address))) as store:
         template_id = new_template(store)
         session = Session(uuid4(), template_id, 1, SessionState.READY, 1, 1)
+        proxy.drop_what = b"COMMIT\0"  # several statements: the one that counts is the last
         proxy.drop_reply = True
         assert store.commit([Commit(session, None, 0, 77)]) == [None]
+        proxy.drop_what = b""
         proxy.drop_reply = True
         assert store.create_document("d", {"a": 1}) == 1
         proxy.drop_reply = True
         assert store.update_document("d", {"a": 2}, 1) == 2
+        proxy.drop_what = b"COMMIT\0"
         proxy.drop_reply = True
         store.delete_session(session.id)
+        proxy.drop_what = b""
         proxy.drop_reply = True
         store.delete_template(template_id)
         assert proxy.dropped == 5

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain import Metrics, Spent, Tokens, TokenSource, estimate, estimated, prompt_parts, prompt_text, provided
+from holdfast.domain import Metrics, Spent, Tokens, TokenSource, estimate, estimated, prompt_parts, prompt_size, provided
 
 COUNTS = st.integers(0, 2**40)
 TOKENS = st.builds(Tokens, COUNTS, st.sampled_from(TokenSource))
@@ -35,14 +35,14 @@ def test_line_39_stats_have_algoclines_names():
 
 def test_line_39_the_text_of_a_round_includes_the_system_prompt():
     asked = [{"prompt": "hello", "system": "sys"}, {"prompt": "world"}]
-    assert sum(len(prompt_text(payload)) for payload in asked) == 13
+    assert sum(prompt_size(payload)[0] for payload in asked) == 13
     assert prompt_parts(asked[0]) == ("hello", "sys")
     assert prompt_parts(asked[1]) == ("world", "")
 
 
 def test_line_39_one_query():
     metrics = Metrics()
-    metrics.ask("test", estimate("test"))
+    metrics.ask(len("test"), estimate("test"))
     assert (metrics.llm_calls, metrics.prompt_chars, metrics.answer_chars, metrics.rounds) == (1, 4, 0, 0)
     assert metrics.prompt_tokens == Tokens(1, TokenSource.ESTIMATED)
     assert metrics.answer_tokens == Tokens()
@@ -51,7 +51,7 @@ def test_line_39_one_query():
 def test_line_39_texts_accumulate():
     metrics = Metrics()
     for length in (10, 20, 30):
-        metrics.ask("p", 1)
+        metrics.ask(len("p"), 1)
         metrics.answer(1, "x" * length, None, None)
     assert (metrics.llm_calls, metrics.prompt_chars, metrics.answer_chars) == (3, 3, 60)
     assert metrics.total_tokens == Tokens(3 + 3 + 5 + 8, TokenSource.ESTIMATED)
@@ -59,8 +59,8 @@ def test_line_39_texts_accumulate():
 
 def test_line_41_what_the_host_has_counted_takes_the_place_of_estimates():
     metrics = Metrics()
-    metrics.ask("hello world", 3)
-    metrics.ask("hello", 2)
+    metrics.ask(len("hello world"), 3)
+    metrics.ask(len("hello"), 2)
     metrics.answer(3, "four", 100, 50)
     assert metrics.prompt_tokens == Tokens(102, TokenSource.ESTIMATED)  # one prompt is still a guess
     assert metrics.answer_tokens == Tokens(50, TokenSource.PROVIDED)

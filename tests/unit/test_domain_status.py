@@ -254,7 +254,7 @@ def test_line_27_a_paused_session_shows_what_is_pending():
 
 def test_line_37_what_is_left_of_a_budget():
     metrics = Metrics()
-    metrics.ask("test", 1)
+    metrics.ask(len("test"), 1)
     metrics.answer(1, "test", None, None)
     shown = replies.snapshot(session(), execution(metrics=metrics, budget=Budget(max_llm_calls=5, max_tokens=100)), now=1400)
     assert shown["metrics"]["budget_remaining"] == {"llm_calls": 4, "elapsed_ms": None, "tokens": 98}
@@ -280,7 +280,7 @@ def test_line_42_the_current_query_is_set_while_it_waits_and_gone_after():
 
 def test_line_42_tokens_of_all_queries():
     metrics = Metrics()
-    metrics.ask("hello world", 3)
+    metrics.ask(len("hello world"), 3)
     metrics.answer(3, "four", None, 9)
     tokens = replies.snapshot(session(), execution(metrics=metrics), now=2000)["metrics"]["tokens"]
     assert tokens == {"prompt_total": 3, "response_total": 9, "total": 12, "current_query": None}

@@ -48,3 +48,17 @@ class Once:
         finally:
             del self._under_way[key]
             mine.set_result(None)
+
+    async def simple(self, key: str | None, request: dict[str, Any], do: Callable[[], Awaitable[Any]]) -> Any:
+        """For what does no harm when it is done twice, as may happen if the process ends in between. Gives JSON."""
+
+        async def first(reply: Reply | None) -> Any:
+            result = await do()
+            if reply is not None:
+                await self._runtime.call(self._runtime.store.put_reply, reply._replace(outcome={"result": result}))
+            return result
+
+        async def again(outcome: dict[str, Any]) -> Any:
+            return outcome["result"]
+
+        return await self(key, request, first, again)

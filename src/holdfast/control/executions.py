@@ -1,11 +1,14 @@
 """Executions: runs inside a session."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._words import named
 from holdfast.domain import (
     EXECUTION,
     Budget,
@@ -13,7 +16,9 @@ from holdfast.domain import (
     Execution,
     ExecutionKind,
     ExecutionStatus,
+    HoldfastError,
     InvalidValue,
+    QueryKind,
     QueryState,
     new_id,
     parse_id,
@@ -23,6 +28,7 @@ from holdfast.store import Page, Reply
 
 _LARGEST_SOURCE: Final = 16 << 20
 _LOOK_S: Final = 1.0
+_MOST_EVENTS: Final = 100_000
 
 
 class Executions:
@@ -79,9 +85,7 @@ class Executions:
         idempotency_key: str | None = None,
     ) -> Turn:
         """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`."""
-        ctx = checked({} if ctx is None else ctx, "ctx")
-        if not isinstance(ctx, dict):
-            raise InvalidValue("ctx must be an object")
+        ctx = _given.mapping(ctx, "ctx")
         budget = budget or Budget.parse(ctx.get("budget"))
         start = Start(new_id(), ExecutionKind.STRATEGY, source, "strategy", ctx, budget, wait, background)
         return await self._start(session, start, idempotency_key)
@@ -90,6 +94,7 @@ class Executions:
         session_id = parse_id(session, "session")
         if not isinstance(start.source, str) or len(start.source) > _LARGEST_SOURCE:
             raise InvalidValue(f"a source is text of at most {_LARGEST_SOURCE} characters")
+        _given.some(Budget, start.budget, "budget")
 
         async def do(reply: Reply | None) -> Turn:
             if reply is not None:
@@ -148,27 +153,39 @@ class Executions:
         store = self._runtime.store
         found = store.get_execution(execution_id)
         queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
-        return Turn(store.get_session(found.session_id), found, queries.items)
+        session = store.get_session(found.session_id)
+        if any(query.kind is QueryKind.TOOL for query in queries.items):
+            with contextlib.suppress(HoldfastError):  # so that it is known at once whether its tools are ours
+                self._runtime.core.shelf.get(session.template_id, session.template_version)
+        return Turn(session, found, queries.items)
 
     async def wait(self, execution: UUID | str, timeout: float | None = None) -> Turn:
         """Waits until an execution has ended or waits for somebody outside; timers and tools of the host are waited for.
 
         Raises `TimeoutError` after so many seconds.
         """
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0):
+            raise InvalidValue("timeout must be a number of seconds, or None")
         async with asyncio.timeout(timeout):
             return await self._until(parse_id(execution, "execution"), self._runtime.needs_others)
 
-    async def cancel(self, execution: UUID | str) -> Execution:
+    async def cancel(self, execution: UUID | str, *, idempotency_key: str | None = None) -> Execution:
         """Stops an execution, running or paused. The session can be used afterwards. One that has ended stays as it is."""
         execution_id = parse_id(execution, "execution")
+
+        async def do() -> None:
+            await self._cancel(execution_id)
+
+        await self._once.simple(idempotency_key, {"cancel": str(execution_id)}, do)
+        return await self.get(execution_id)
+
+    async def _cancel(self, execution_id: UUID) -> None:
         found = await self.get(execution_id)
         if not EXECUTION.is_final(found.status):
             running = self._runtime.cancel(found.session_id)
             if running is not None:
                 await asyncio.wait([running])
             await self._runtime.submit(found.session_id, Cancel(execution_id))
-            found = await self.get(execution_id)
-        return found
 
     async def get(self, execution: UUID | str) -> Execution:
         """Raises `ExecutionNotFound`."""
@@ -183,12 +200,17 @@ class Executions:
         after: str | None = None,
     ) -> Page[Execution]:
         """Newest first."""
-        statuses = [] if status is None else [ExecutionStatus(status)]
+        statuses = [] if status is None else [named(ExecutionStatus, status)]
         session_id = None if session is None else parse_id(session, "session")
         listed = self._runtime.store.list_executions
-        return await self._runtime.call(listed, session_id, statuses=statuses, limit=limit, after=after)
+        return await self._runtime.call(listed, session_id, statuses=statuses, **_given.page(limit, after))
 
     async def events(self, execution: UUID | str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         """In order, those after `after_seq`."""
         listed = self._runtime.store.list_events
-        return await self._runtime.call(listed, parse_id(execution, "execution"), after_seq=after_seq, limit=limit)
+        return await self._runtime.call(
+            listed,
+            parse_id(execution, "execution"),
+            after_seq=_given.number(after_seq, "after_seq"),
+            limit=_given.number(limit, "limit", 1, _MOST_EVENTS),
+        )

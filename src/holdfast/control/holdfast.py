@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Final, Self
 
+from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
@@ -13,7 +14,7 @@ from holdfast.control.sessions import Sessions
 from holdfast.control.templates import Templates
 from holdfast.domain import HoldfastError, Retention, SessionState
 from holdfast.runtime import Function, Runtime, RuntimeClosed, Settings, Tool
-from holdfast.store import Store, open_store
+from holdfast.store import Store, StoreUnknown, open_store
 from holdfast.store.workflows import SessionStore
 
 _log: Final = logging.getLogger("holdfast")
@@ -45,9 +46,13 @@ class Holdfast:
         settings: Settings | None = None,
         retention: Retention | None = None,
     ) -> None:
-        self._address, self._key, self._settings = address, key, settings
-        self._functions, self._tools = tuple(functions), tuple(tools)
-        self.retention = retention or Retention()
+        if not isinstance(address, str) and not hasattr(address, "commit"):
+            raise StoreUnknown
+        self._address, self._key = address, key
+        self._settings = _given.some(Settings, settings, "settings")
+        self._functions = _given.parts(Function, functions, "functions")
+        self._tools = _given.parts(Tool, tools, "tools")
+        self.retention = _given.some(Retention, retention, "retention") or Retention()
         self._runtime: Runtime | None = None
         self._sweeper: asyncio.Task[None] | None = None
 

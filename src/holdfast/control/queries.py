@@ -1,9 +1,10 @@
 """Queries: what paused executions wait for, and the answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control.executions import Executions
 from holdfast.domain import Answer, InvalidValue, Query, QueryKind, QueryState, parse_id, parse_query_id
@@ -38,6 +39,8 @@ class Queries:
 
     async def answer_many(self, session: UUID | str, answers: Mapping[str, Any], *, idempotency_key: str | None = None) -> Turn:
         """Answers several queries by their ids, all or none."""
+        if not isinstance(answers, Mapping):
+            raise InvalidValue("answers must be an object, with the ids of queries for keys")
         if not answers:
             raise InvalidValue("there are no answers")
         return await self._answer(
@@ -55,26 +58,32 @@ class Queries:
     ) -> Turn:
         """Answers with an error, which is raised where the script asked."""
         number = None if query is None else parse_query_id(query)
-        answer = Answer(error={"message": str(message), "code": code})
+        if not isinstance(message, str) or not isinstance(code, str | None):
+            raise InvalidValue("an error has a message and perhaps a code, which are text")
+        answer = Answer(error=checked({"message": message, "code": code}, "an error"))
         return await self._answer(session, [(number, answer)], idempotency_key)
 
-    async def cancel(self, session: UUID | str, query: str | int) -> Turn:
-        """Withdraws a query: it raises in the script with code `QUERY_CANCELLED`."""
-        return await self._settle(parse_id(session, "session"), CancelQuery(parse_query_id(query)))
+    async def cancel(self, session: UUID | str, query: str | int, *, idempotency_key: str | None = None) -> Turn:
+        """Withdraws a query: it raises in the script with code `QUERY_CANCELLED`. Twice is fine."""
+        session_id, number = parse_id(session, "session"), parse_query_id(query)
+        request = {"session": str(session_id), "cancel": number}
+        return await self._with_key(
+            idempotency_key, request, lambda reply: self._settle(session_id, CancelQuery(number, reply))
+        )
 
     async def _answer(self, session: UUID | str, answers: list[tuple[int | None, Answer]], key: str | None) -> Turn:
         session_id = parse_id(session, "session")
-
-        async def do(reply: Reply | None) -> Turn:
-            return await self._settle(session_id, Answers(answers, reply))
-
-        async def again(outcome: dict[str, Any]) -> Turn:
-            return await self._executions.turn(outcome["execution_id"])
-
         if key is None:
             return await self._settle(session_id, Answers(answers))
         given = [(number, answer.as_dict()) for number, answer in answers]
-        return await self._once(key, {"session": str(session_id), "answers": given}, do, again)
+        request = {"session": str(session_id), "answers": given}
+        return await self._with_key(key, request, lambda reply: self._settle(session_id, Answers(answers, reply)))
+
+    async def _with_key(self, key: str | None, request: dict[str, Any], do: Callable[[Reply | None], Awaitable[Turn]]) -> Turn:
+        async def again(outcome: dict[str, Any]) -> Turn:
+            return await self._executions.rest(await self._executions.turn(outcome["execution_id"]))
+
+        return await self._once(key, request, do, again)
 
     async def _settle(self, session_id: UUID, job: Answers) -> Turn:
         result: Turn | UUID = await self._runtime.submit(session_id, job)
@@ -102,15 +111,16 @@ class Queries:
             self._runtime.store.list_queries,
             None if session is None else parse_id(session, "session"),
             execution_id=None if execution is None else parse_id(execution, "execution"),
-            states=[QueryState(state) for state in states],
-            kinds=[QueryKind(kind) for kind in kinds],
-            limit=limit,
-            after=after,
+            states=_given.words(QueryState, states, "states"),
+            kinds=_given.words(QueryKind, kinds, "kinds"),
+            **_given.page(limit, after),
         )
 
 
 def _answer(value: Any, usage: Mapping[str, int] | None) -> Answer:
     if usage is not None:
+        if not isinstance(usage, Mapping):
+            raise InvalidValue("usage must be an object")
         for name, count in usage.items():
             if name not in ("prompt_tokens", "completion_tokens") or type(count) is not int or count < 0:
                 raise InvalidValue("usage has prompt_tokens and completion_tokens, which are whole numbers")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control.templates import which
 from holdfast.domain import (
@@ -20,16 +21,15 @@ from holdfast.domain import (
 )
 from holdfast.runtime import (
     Close,
+    Delete,
     Fork,
     Prune,
     Rewind,
     Runtime,
     StartUp,
-    checked,
     difference,
     fresh_seed,
     globals_at,
-    independent,
 )
 from holdfast.store import Commit, Page, Reply
 
@@ -56,7 +56,11 @@ class Sessions:
 
         Startup files that run in each session run now; the session is `crashed` if one fails.
         """
-        meta = checked(meta or {}, "meta")
+        meta = _given.mapping(meta, "meta")
+        _given.name(name)
+        _given.some_number(version, "version", 1)
+        _given.some(Budget, budget, "budget")
+        which(template)
 
         async def do(reply: Reply | None) -> Session:
             return await self._create(template, version, name, meta, budget, reply)
@@ -77,10 +81,14 @@ class Sessions:
         reply: Reply | None,
     ) -> Session:
         session, starts = await self._runtime.call(self._insert, template, version, name, meta, budget, reply)
-        if starts:
-            await self._runtime.submit(session.id, StartUp())
-            return await self.get(session.id)
-        return session
+        return await self._started(session.id) if starts else session
+
+    async def _started(self, session_id: UUID) -> Session:
+        """A session after its startup files have run, or when one of them has failed or waits."""
+        while True:
+            session: Session = await self._runtime.submit(session_id, StartUp())
+            if session.state is not SessionState.STARTING:
+                return session
 
     def _insert(
         self,
@@ -126,34 +134,35 @@ class Sessions:
             template_id = (await self._runtime.call(self._runtime.store.get_template, which(template))).id
         return await self._runtime.call(
             self._runtime.store.list_sessions,
-            states=[SessionState(state) for state in states],
+            states=_given.words(SessionState, states, "states"),
             template_id=template_id,
-            name=name,
-            limit=limit,
-            after=after,
+            name=_given.name(name),
+            **_given.page(limit, after),
         )
 
-    async def close(self, session: UUID | str) -> Session:
+    async def close(self, session: UUID | str, *, idempotency_key: str | None = None) -> Session:
         """Ends a session, and what runs or waits in it. Its history stays. Closing it twice is fine."""
         session_id = parse_id(session, "session")
-        await self._stop(session_id)
-        closed: Session = await self._runtime.submit(session_id, Close())
-        return closed
 
-    async def delete(self, session: UUID | str) -> None:
+        async def do() -> None:
+            closing = self._runtime.submit(session_id, Close())
+            while not closing.done():  # whatever runs before it is stopped, also what only waited for its turn
+                running = self._runtime.cancel(session_id)
+                await asyncio.wait([closing, *([] if running is None else [running])], return_when=asyncio.FIRST_COMPLETED)
+            await closing
+
+        await self._once.simple(idempotency_key, {"close": str(session_id)}, do)
+        return await self.get(session_id)
+
+    async def delete(self, session: UUID | str, *, idempotency_key: str | None = None) -> None:
         """Removes a session and all that belongs to it. Sessions that were forked from it stay whole."""
         session_id = parse_id(session, "session")
-        await self.close(session_id)
-        await self._runtime.call(self._delete, session_id)
 
-    def _delete(self, session_id: UUID) -> None:
-        runtime = self._runtime
-        runtime.store.delete_session(session_id, independent(runtime.store, session_id, runtime.core.key))
+        async def do() -> None:
+            await self.close(session_id)
+            await self._runtime.submit(session_id, Delete())
 
-    async def _stop(self, session_id: UUID) -> None:
-        running = self._runtime.cancel(session_id)
-        if running is not None:
-            await asyncio.wait([running])
+        await self._once.simple(idempotency_key, {"delete": str(session_id)}, do)
 
     # ---- history -------------------------------------------------------------------------------------------------------------------
 
@@ -183,11 +192,13 @@ class Sessions:
         session_id = parse_id(session, "session")
         if type(count) is not int or not 0 < count <= 10_000:
             raise InvalidValue("between 1 and 10000 forks can be made at once")
-        meta = checked(meta or {}, "meta")
+        _given.some_number(checkpoint, "checkpoint")
+        _given.name(name)
+        meta = _given.mapping(meta, "meta")
 
         async def do(reply: Reply | None) -> Sequence[Session]:
             forks: Sequence[Session] = await self._runtime.submit(session_id, Fork(checkpoint, count, name, meta, reply))
-            return forks
+            return [await self._started(fork.id) if fork.state is SessionState.STARTING else fork for fork in forks]
 
         async def again(outcome: dict[str, Any]) -> Sequence[Session]:
             return [await self.get(fork) for fork in outcome["session_ids"]]
@@ -201,10 +212,11 @@ class Sessions:
         If an execution waited there, a new one waits there now, with the same queries under new ids. 0 is the session's beginning.
         """
         session_id = parse_id(session, "session")
+        _given.number(checkpoint, "checkpoint")
 
         async def do(reply: Reply | None) -> Session:
             rewound: Session = await self._runtime.submit(session_id, Rewind(checkpoint, reply))
-            return rewound
+            return await self._started(session_id) if rewound.state is SessionState.STARTING else rewound
 
         async def again(outcome: dict[str, Any]) -> Session:
             return await self.get(session_id)
@@ -251,7 +263,10 @@ class Sessions:
 
     async def diff(self, session: UUID | str, before: int, after: int | None = None) -> dict[str, Any]:
         """The global variables that differ between two checkpoints, by default between one and the present: added, removed, changed."""
-        return await self._runtime.call(self._diff, parse_id(session, "session"), before, after)
+        session_id = parse_id(session, "session")
+        _given.number(before, "before")
+        _given.some_number(after, "after")
+        return await self._runtime.call(self._diff, session_id, before, after)
 
     def _diff(self, session_id: UUID, before: int, after: int | None) -> dict[str, Any]:
         core = self._runtime.core
@@ -261,12 +276,28 @@ class Sessions:
         found = [globals_at(core, shelved, Origin(session_id, number)) for number in (before, later)]
         return difference(*found)
 
-    async def prune(self, session: UUID | str, *, keep: int | None = None, before: int | None = None) -> int:
+    async def prune(
+        self,
+        session: UUID | str,
+        *,
+        keep: int | None = None,
+        before: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> int:
         """Drops checkpoints: all but the newest `keep`, of those made before a time in milliseconds. Tells how many went.
 
         The present state and those that forks began at always stay. Events stay.
         """
-        pruned: int = await self._runtime.submit(parse_id(session, "session"), Prune(keep, before))
+        session_id = parse_id(session, "session")
+        _given.some_number(keep, "keep")
+        _given.some_number(before, "before")
+
+        async def do() -> int:
+            gone: int = await self._runtime.submit(session_id, Prune(keep, before))
+            return gone
+
+        request = {"prune": str(session_id), "keep": keep, "before": before}
+        pruned: int = await self._once.simple(idempotency_key, request, do)
         return pruned
 
     # ---- errors --------------------------------------------------------------------------------------------------------------------
@@ -274,7 +305,7 @@ class Sessions:
     async def errors(self, session: UUID | str, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
         """What went wrong in a session, oldest first."""
         session_id = (await self.get(session)).id
-        return await self._runtime.call(self._runtime.store.list_errors, session_id, limit=limit, after=after)
+        return await self._runtime.call(self._runtime.store.list_errors, session_id, **_given.page(limit, after))
 
     async def resolve_error(self, session: UUID | str, error: UUID | str) -> None:
         """Notes that an error was dealt with."""

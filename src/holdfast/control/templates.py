@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.domain import (
     Capability,
@@ -49,7 +50,8 @@ class Templates:
         Raises `NameTaken`, and `TemplateFailed` if a file does not run to its end.
         """
         name = _checked_name(name)
-        spec = TemplateSpec(language, tuple(libraries), tuple(modules), tuple(startup), tuple(capabilities), limits or Limits())
+        given = {"libraries": libraries, "modules": modules, "startup": startup, "capabilities": capabilities, "limits": limits}
+        spec = replace(TemplateSpec(language), **_checked_parts(given))
         _check_sources(spec)
 
         async def do(reply: Reply | None) -> Template:
@@ -77,44 +79,59 @@ class Templates:
     async def version(self, template: UUID | str, number: int | None = None) -> TemplateVersion:
         """One version, by default the latest."""
         found = await self.get(template)
-        return await self._runtime.call(self._runtime.store.get_version, found.id, number or found.latest)
+        wanted = _given.some_number(number, "number", 1)
+        return await self._runtime.call(self._runtime.store.get_version, found.id, wanted or found.latest)
 
     async def versions(self, template: UUID | str, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
         """All versions, newest first."""
         found = await self.get(template)
-        return await self._runtime.call(self._runtime.store.list_versions, found.id, limit=limit, after=after)
+        return await self._runtime.call(self._runtime.store.list_versions, found.id, **_given.page(limit, after))
 
-    async def update(self, template: UUID | str, **changes: Any) -> TemplateVersion:
+    async def update(self, template: UUID | str, *, idempotency_key: str | None = None, **changes: Any) -> TemplateVersion:
         """A new version with some parts changed: `libraries`, `modules`, `startup`, `capabilities`, `limits`.
 
         Sessions keep the version that they started from. Raises `VersionConflict` if somebody else added one in between.
         """
-        latest = await self.version(template)
         unknown = changes.keys() - {"libraries", "modules", "startup", "capabilities", "limits"}
         if unknown:
             raise InvalidValue(f"a template's {min(unknown)} cannot be changed")
-        parts: dict[str, Any] = {name: part if name == "limits" else tuple(part) for name, part in changes.items()}
-        spec = replace(latest.spec, **parts)
-        _check_sources(spec)
-        return await self._runtime.call(self._add, latest, spec)
+        parts = _checked_parts(changes)
 
-    def _add(self, latest: TemplateVersion, spec: TemplateSpec) -> TemplateVersion:
+        async def do(reply: Reply | None) -> TemplateVersion:
+            latest = await self.version(template)
+            spec = replace(latest.spec, **parts)
+            _check_sources(spec)
+            return await self._runtime.call(self._add, latest, spec, reply)
+
+        async def again(outcome: dict[str, Any]) -> TemplateVersion:
+            return await self.version(outcome["template_id"], outcome["number"])
+
+        return await self._once(idempotency_key, {"update": str(template), "changes": parts}, do, again)
+
+    def _add(self, latest: TemplateVersion, spec: TemplateSpec, reply: Reply | None) -> TemplateVersion:
         runtime = self._runtime
         guest, baked = runtime.core.shelf.bake(spec)
         now = int(runtime.settings.clock())
         version = TemplateVersion(latest.template_id, latest.number + 1, spec, guest, baked, now)
         runtime.store.add_version(version, now)
+        if reply is not None:
+            outcome = {"template_id": str(version.template_id), "number": version.number}
+            runtime.store.put_reply(reply._replace(outcome=outcome))
         return version
 
     async def list(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
         """Newest first."""
-        return await self._runtime.call(self._runtime.store.list_templates, limit=limit, after=after)
+        return await self._runtime.call(self._runtime.store.list_templates, **_given.page(limit, after))
 
-    async def delete(self, template: UUID | str) -> None:
+    async def delete(self, template: UUID | str, *, idempotency_key: str | None = None) -> None:
         """With all versions. Raises `TemplateInUse` while sessions of it exist."""
-        found = await self.get(template)
-        await self._runtime.call(self._runtime.store.delete_template, found.id)
-        self._runtime.core.shelf.forget(found.id)
+
+        async def do() -> None:
+            found = await self.get(template)
+            await self._runtime.call(self._runtime.store.delete_template, found.id)
+            self._runtime.core.shelf.forget(found.id)
+
+        await self._once.simple(idempotency_key, {"delete": str(template)}, do)
 
 
 def which(template: UUID | str) -> UUID | str:
@@ -136,6 +153,32 @@ def _checked_name(name: str) -> str:
     except InvalidId:
         return name
     raise InvalidValue("a template's name must not look like an id")
+
+
+def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a template, each of its kind."""
+    kinds: dict[str, type] = {
+        "libraries": SourceFile,
+        "modules": SourceFile,
+        "startup": StartupFile,
+        "capabilities": Capability,
+    }
+    parts: dict[str, Any] = {
+        part: _given.parts(kinds[part], values, part) for part, values in given.items() if part != "limits"
+    }
+    if "limits" in given:
+        parts["limits"] = _given.some(Limits, given["limits"], "limits") or Limits()
+    for file in (*parts.get("libraries", ()), *parts.get("modules", ()), *parts.get("startup", ())):
+        if not isinstance(file.filename, str) or not 0 < len(file.filename) <= _LONGEST_NAME or not isinstance(file.text, str):
+            raise InvalidValue(f"a file has a text, and a name of 1 to {_LONGEST_NAME} characters")
+    for file in parts.get("startup", ()):
+        if file.when not in ("template", "session"):
+            raise InvalidValue("a startup file runs when the template is made, or in each session: say template or session")
+    for capability in parts.get("capabilities", ()):
+        if not isinstance(capability.kind, str) or not isinstance(capability.name, str):
+            raise InvalidValue("a capability has a kind and a name, which are text")
+        _given.mapping(capability.config, "a capability's config")
+    return parts
 
 
 def _check_sources(spec: TemplateSpec) -> None:

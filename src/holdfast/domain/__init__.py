@@ -30,7 +30,7 @@ from holdfast.domain._errors import (
 from holdfast.domain._ids import new_id, parse_id, parse_query_id, query_id
 from holdfast.domain._limits import Breach, Limit, Limits
 from holdfast.domain._metrics import Metrics
-from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_text, prompt_tokens
+from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
 from holdfast.domain._pending import Given, PendingQueries
 from holdfast.domain._records import (
     Answer,
@@ -132,8 +132,7 @@ __all__ = [
     "parse_id",
     "parse_query_id",
     "prompt_parts",
-    "prompt_text",
-    "prompt_tokens",
+    "prompt_size",
     "provided",
     "query_id",
     "replies",

@@ -4,8 +4,14 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Self
 
+from holdfast.domain._errors import InvalidValue
+
 _MEGABYTE = 1 << 20
 _LARGEST = 0xFFFFFFFF
+
+
+class InvalidLimit(InvalidValue, ValueError):
+    """This limit makes no sense."""
 
 
 class Limit(StrEnum):
@@ -32,7 +38,7 @@ class Limits:
     200
     >>> Limits(mem_mb=0)
     Traceback (most recent call last):
-    ValueError: mem_mb must be between 4 and 4095, not 0
+    holdfast.domain._limits.InvalidLimit: mem_mb must be between 4 and 4095, not 0
     """
 
     wall_ms: int = 5_000
@@ -48,7 +54,7 @@ class Limits:
             value = getattr(self, field.name)
             low, high = _RANGES[field.name]
             if type(value) is not int or not low <= value <= high:
-                raise ValueError(f"{field.name} must be between {low} and {high}, not {value!r}")
+                raise InvalidLimit(f"{field.name} must be between {low} and {high}, not {repr(value)[:40]}")
 
     def but(self, **changes: int) -> Self:
         """A copy with some limits changed."""

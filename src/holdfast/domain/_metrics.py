@@ -1,6 +1,8 @@
 """What an execution used."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Self
 
 from holdfast.domain._budget import Budget, Spent
@@ -28,10 +30,10 @@ class Metrics:
     estimated_prompts: int = 0
     estimated_answers: int = 0
 
-    def ask(self, prompt: str, tokens: int) -> None:
-        """A model is asked: a prompt of this many tokens, by estimate."""
+    def ask(self, chars: int, tokens: int) -> None:
+        """A model is asked: a prompt of so many characters, and of this many tokens by estimate."""
         self.llm_calls += 1
-        self.prompt_chars += len(prompt)
+        self.prompt_chars += chars
         self.estimated_prompts += 1
         self.prompt_tokens = Tokens(self.prompt_tokens.tokens + tokens, TokenSource.ESTIMATED)
 
@@ -57,7 +59,7 @@ class Metrics:
         return Spent(self.llm_calls, self.elapsed_ms, self.prompt_tokens.tokens + self.answer_tokens.tokens)
 
     def copy(self) -> Self:
-        return type(self)(*[getattr(self, name) for name in self.__slots__])
+        return type(self)(*_values(self))
 
     def as_row(self) -> list[int | str]:
         """As a short list, for a store."""
@@ -105,5 +107,6 @@ def _source(estimates: int) -> TokenSource:
     return TokenSource.ESTIMATED if estimates else TokenSource.PROVIDED
 
 
+_values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*[f.name for f in fields(Metrics)])
 _HIDDEN = {"cpu_us", "estimated_prompts", "estimated_answers"}
 _COUNTERS = [f.name for f in fields(Metrics) if not f.name.endswith("_tokens")]

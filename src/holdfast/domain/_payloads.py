@@ -101,24 +101,20 @@ def check_payload(kind: str, payload: Any) -> QueryKind:
     return QueryKind(kind)
 
 
-def prompt_text(payload: dict[str, Any]) -> str:
-    """All text that a model is given: prompt or messages, and the system prompt."""
-    prompt = payload.get("prompt")
-    parts = [prompt] if prompt is not None else [_text(m.get("content")) for m in payload.get("messages") or ()]
-    return "".join([*parts, payload.get("system") or ""])
-
-
 def prompt_parts(payload: dict[str, Any]) -> tuple[str, str]:
-    """The prompt, and the system prompt."""
-    system = payload.get("system") or ""
-    whole = prompt_text(payload)
-    return whole[: len(whole) - len(system)], system
+    """All text that a model is given: the prompt, or what the messages say, and the system prompt."""
+    prompt = payload.get("prompt")
+    if prompt is None:
+        prompt = "".join([_text(message.get("content")) for message in payload.get("messages") or ()])
+    return prompt, payload.get("system") or ""
 
 
-def prompt_tokens(payload: dict[str, Any]) -> int:
-    """The tokens of all that a model is given, estimated: those of the prompt and those of the system prompt."""
+def prompt_size(payload: dict[str, Any]) -> tuple[int, int]:
+    """How many characters a model is given, and how many tokens that are by estimate."""
     prompt, system = prompt_parts(payload)
-    return estimate(prompt) + estimate(system) if system else estimate(prompt)
+    if not system:
+        return len(prompt), estimate(prompt)
+    return len(prompt) + len(system), estimate(prompt) + estimate(system)
 
 
 def _text(content: Any) -> str:

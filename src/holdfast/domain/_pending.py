@@ -39,12 +39,17 @@ class PendingQueries:
     __slots__ = ("_open", "_queries")
 
     def __init__(self, queries: Iterable[Query] = ()) -> None:
-        asked = [query for query in queries if query.kind is not QueryKind.TIMER]
-        self._queries = {query.number: query for query in asked}
-        if len(self._queries) != len(asked):
-            raise InvalidValue("two queries of one number")
-        # A dictionary, not a set: with it the sole open one is found without a search, and the order stays.
-        self._open: dict[int, None] = dict.fromkeys(query.number for query in asked if query.state is QueryState.OPEN)
+        # Dictionaries, not sets: with them the sole open one is found without a search, and the order stays.
+        self._queries: dict[int, Query] = {}
+        self._open: dict[int, None] = {}
+        for query in queries:
+            if query.kind is QueryKind.TIMER:
+                continue
+            if query.number in self._queries:
+                raise InvalidValue("two queries of one number")
+            self._queries[query.number] = query
+            if query.state is QueryState.OPEN:
+                self._open[query.number] = None
 
     @property
     def remaining(self) -> int:

@@ -4,10 +4,11 @@ Plain values. Whoever has one may change it; that changes nothing anywhere else,
 milliseconds since 1970. What only a store can say, such as a row's place, is not here.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Self
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple, Self
 from uuid import UUID
 
 from holdfast.domain._budget import Budget
@@ -18,18 +19,14 @@ from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import QueryKind
 from holdfast.domain._states import ExecutionStatus, QueryState, SessionState
 
+
 class _Copied:
-    """A record that can be copied. Field by field: `dataclasses.replace` takes three times as long, and this is done at every pause."""
+    """A record that can be copied. By position: `dataclasses.replace` takes several times as long, and this is done at every pause."""
 
     __slots__ = ()
 
     def copy(self) -> Self:
-        kind = type(self)
-        names: tuple[str, ...] = kind.__slots__
-        twin = object.__new__(kind)
-        for name in names:
-            setattr(twin, name, getattr(self, name))
-        return twin
+        return type(self)(*_VALUES[type(self).__name__](self))
 
 
 # ---- templates ---------------------------------------------------------------------------------------------------------------------
@@ -363,3 +360,8 @@ class ErrorEntry:
     message: str
     attempt: int = 1
     resolved_at: int | None = None
+
+
+_VALUES: Final[dict[str, Callable[[Any], tuple[Any, ...]]]] = {
+    kind.__name__: attrgetter(*[field.name for field in fields(kind)]) for kind in (Template, Session, Execution, Query)
+}

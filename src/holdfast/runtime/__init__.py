@@ -18,13 +18,14 @@ from holdfast.runtime._plain import checked
 from holdfast.runtime.effects import EffectKind, Function, Tool
 from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, StartUp, Turn
 from holdfast.runtime.runtime import Runtime, Settings
-from holdfast.runtime.timeline import Fork, Prune, Rewind, difference, fresh_seed, globals_at, independent
+from holdfast.runtime.timeline import Delete, Fork, Prune, Rewind, difference, fresh_seed, globals_at
 
 __all__ = [
     "Answers",
     "Cancel",
     "CancelQuery",
     "Close",
+    "Delete",
     "EffectKind",
     "EffectUncertain",
     "Fork",
@@ -50,5 +51,4 @@ __all__ = [
     "difference",
     "fresh_seed",
     "globals_at",
-    "independent",
 ]

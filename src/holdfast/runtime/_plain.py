@@ -38,11 +38,11 @@ def plain(value: Any) -> Any:
 
 
 def checked(value: Any, what: str) -> Any:
-    """A caller's value, if it is JSON and not too large."""
+    """A caller's value, if it is JSON and not too large, as a store would give it back: a tuple is a list, a key is text."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise InvalidValue(f"{what} must be JSON") from None
     if len(text) > LARGEST:
         raise InvalidValue(f"{what} has {len(text)} bytes; at most {LARGEST} are taken")
-    return value
+    return value if type(value) in _SIMPLE else json.loads(text)

@@ -11,6 +11,8 @@ from holdfast.domain import HoldfastError
 from holdfast.store import Commit, Store, StoreError
 
 _MOST: Final = 128
+_COMPANY: Final = 16
+"""Commits that are worth a sync. More would be written a little cheaper, but meanwhile all their sessions wait."""
 
 Done = Callable[[HoldfastError | None], None]
 
@@ -55,7 +57,7 @@ class Committer:
         """Hands a commit over. With `linger` it may wait for company: the caller promises to call `flush`, or to submit another."""
         with self._lock:
             self._waiting.append(_Waiting(commit, done))
-            if self._writing or (linger and len(self._waiting) < _MOST // 2):
+            if self._writing or (linger and len(self._waiting) < _COMPANY):
                 return
             self._writing = True
         self._write()

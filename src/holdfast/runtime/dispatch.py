@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from holdfast.domain import HoldfastError, SessionBusy, SessionState, VersionConflict
+from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, SessionState, VersionConflict
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Gone, Job, Park, Start, replay
+from holdfast.runtime.jobs import Gone, Job, Park, Start, Wake, replay
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.workers import Workers
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
@@ -37,6 +37,11 @@ class Task:
     tries: int = 0
     ran: bool = False
     cancelled: bool = False
+    waited: bool = False
+    """Whether it was parked, so that it is ahead of those that still are."""
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +57,13 @@ class Slot:
     @property
     def executes(self) -> bool:
         """Whether the script runs, or is about to."""
-        return (self.busy is not None and self.busy.job.executes) or any(task.job.executes for task in self.tasks)
+        jobs = [task.job for task in self.tasks] if self.busy is None else [self.busy.job, *(task.job for task in self.tasks)]
+        return any(job.executes and not (isinstance(job, Wake) and self._sleeps_not) for job in jobs)
+
+    @property
+    def _sleeps_not(self) -> bool:
+        """Whether nothing waits here for the clock, as far as is known: then an alarm that rings late does nothing."""
+        return self.resident is None or self.resident.session.state is SessionState.READY
 
     @property
     def idle(self) -> bool:
@@ -66,7 +77,7 @@ class Dispatcher:
         self._core, self._most, self._settled = core, most_resident, settled
         self._loop = asyncio.get_running_loop()
         self._slots: OrderedDict[UUID, Slot] = OrderedDict()
-        self._finished: list[tuple[Slot, Task, HoldfastError | Park | None]] = []
+        self._finished: deque[tuple[Slot, Task, HoldfastError | Park | None]] = deque()
         self._closed = False
         self.workers: Workers[tuple[Slot, Task]] = Workers(self._work, core.committer.flush, core.begin_after_ms)
         self.recovered = 0
@@ -102,6 +113,12 @@ class Dispatcher:
             sandbox.cancel()
         return slot.busy.future
 
+    def try_parked(self) -> None:
+        """Lets those who wait for a session look whether it is free: another process may have gone on with it."""
+        for slot in [slot for slot in self._slots.values() if slot.parked and slot.idle]:
+            self._unpark(slot)
+            self._give(slot)
+
     def knows(self, session_id: UUID) -> bool:
         """Whether a job of this session is on its way."""
         slot = self._slots.get(session_id)
@@ -113,19 +130,34 @@ class Dispatcher:
         return sum(slot.resident is not None for slot in self._slots.values())
 
     @property
+    def parked(self) -> set[UUID]:
+        """Sessions that jobs wait for."""
+        return {slot.id for slot in self._slots.values() if slot.parked}
+
+    @property
     def waiting(self) -> int:
         """How many jobs wait for their turn."""
         return sum(len(slot.tasks) + len(slot.parked) for slot in self._slots.values())
 
     def _give(self, slot: Slot) -> None:
-        if slot.busy is None and slot.tasks:
-            task = slot.busy = slot.tasks.popleft()
+        while slot.busy is None and slot.tasks:
+            task = slot.tasks.popleft()
+            if task.future.cancelled():  # nobody waits for it any more, and it has not begun
+                if task.waited:
+                    self._unpark(slot)
+                continue
+            slot.busy = task
             self.workers.put((slot, task))
+
+    def _unpark(self, slot: Slot) -> None:
+        """Lets the first of those who wait for the session try again, before those who came later."""
+        if slot.parked:
+            slot.tasks.appendleft(slot.parked.popleft())
 
     def _settle(self) -> None:
         """Tells callers, and gives the next jobs away."""
-        finished, self._finished = self._finished, []
-        for slot, task, error in finished:
+        while self._finished:  # workers add to it meanwhile
+            slot, task, error = self._finished.popleft()
             slot.busy = None
             if error is None:
                 self._succeeded(slot, task)
@@ -142,25 +174,32 @@ class Dispatcher:
             task.future.set_result(task.job.result(resident))
         if task.cancelled or task.job.leaves:  # a sandbox that was told to stop would do so at its next step
             self._drop(slot)
-        if slot.parked and resident.session.state not in (SessionState.PAUSED, SessionState.STARTING):
-            slot.tasks.append(slot.parked.popleft())
+        if resident.session.state not in (SessionState.PAUSED, SessionState.STARTING):
+            self._unpark(slot)
         if not self._closed:
             self._settled(resident)
 
     def _failed(self, slot: Slot, task: Task, error: HoldfastError | Park) -> None:
         if isinstance(error, Park):
-            slot.parked.append(task)
+            if task.waited:
+                slot.parked.appendleft(task)
+            else:
+                slot.parked.append(task)
+            task.waited = True
             return
         outdated = isinstance(error, LeaseLost | VersionConflict) and not isinstance(error, Gone)
-        if task.ran or outdated:
+        if task.ran or outdated or task.cancelled:
             self._drop(slot)
         if task.job.executes and isinstance(error, StoreError) and not isinstance(error, StoreDamaged):
             self.troubled.add(slot.id)
         if outdated and task.tries < _RETRIES and not self._closed:
             task.tries += 1
             slot.tasks.appendleft(task)
-        elif not task.future.done():
+            return
+        if not task.future.done():
             task.future.set_exception(error)
+        if task.waited:  # the next may hear the same, but it must hear something
+            self._unpark(slot)
 
     def _keep(self, slot: Slot) -> None:
         """Keeps the most recently used sessions in memory, and forgets the others."""
@@ -206,10 +245,14 @@ class Dispatcher:
         commit: Commit | None = None
         problem: HoldfastError | Park | None = None
         task.ran = False
+        if task.job.looks and not self._is_current(slot):
+            self._drop(slot)
+        kept = slot.resident is not None
         try:
             resident = slot.resident
             if resident is None:
                 resident = slot.resident = self._load(slot.id)
+            resident.is_cancelled = task.is_cancelled
             if resident.begun is not None:
                 task.ran = True  # if this fails, what is in memory is not what is in the store
                 self._go_on(resident)
@@ -224,6 +267,9 @@ class Dispatcher:
             problem.__cause__ = error
             core.report(problem)
         if commit is None:
+            unproven = kept and not task.job.looks and (problem is None or not task.ran)
+            if unproven and not self._is_current(slot):
+                problem = VersionConflict()  # it was decided by a state that another process has left
             self._finished.append((slot, task, problem))
             self.flushed()
         else:
@@ -233,6 +279,17 @@ class Dispatcher:
         loaded = self._core.store.load(session_id)
         shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
         return Resident(loaded, shelved, self._core.key)
+
+    def _is_current(self, slot: Slot) -> bool:
+        """Whether the session in memory is the one in the store. If that cannot be said now, nothing is better than it."""
+        if slot.resident is None:
+            return True
+        try:
+            return self._core.store.get_session(slot.id).version == slot.resident.session.version
+        except SessionNotFound:
+            return False
+        except HoldfastError:
+            return True
 
     def _go_on(self, resident: Resident) -> None:
         """Runs the step again that was under way when its process died."""

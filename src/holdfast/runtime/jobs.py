@@ -20,6 +20,7 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     InvalidValue,
+    Origin,
     PendingQueries,
     Query,
     QueryKind,
@@ -28,8 +29,9 @@ from holdfast.domain import (
     SessionBusy,
     SessionNotReady,
     SessionState,
+    VersionConflict,
     new_id,
-    prompt_tokens,
+    prompt_size,
     query_id,
 )
 from holdfast.runtime._errors import QueryExpired, RecoveryFailed
@@ -59,6 +61,8 @@ class Job:
     """Whether it runs the script: then another execution is refused, or waits."""
     leaves: ClassVar[bool] = False
     """Whether the session is elsewhere afterwards than what is in memory."""
+    looks: ClassVar[bool] = False
+    """Whether what is in memory must be the present before it runs: it does not end in a commit that would prove it."""
 
     def check(self, core: Core, resident: Resident) -> None:
         """Raises if it cannot be done now."""
@@ -165,15 +169,22 @@ class StartUp(Job):
         session = resident.session
         if session.state is not SessionState.STARTING:
             return None
-        done = core.store.list_executions(session.id, statuses=[ExecutionStatus.OK], limit=1000).items if session.steps else []
-        ran = {execution.path for execution in done if execution.kind is ExecutionKind.STARTUP}
-        for file in resident.shelved.startup:
-            if file.filename not in ran:
-                return Start(new_id(), ExecutionKind.STARTUP, file.text, file.filename).run(core, resident)
+        for file in resident.shelved.startup[self._ran(core, resident) :]:
+            return Start(new_id(), ExecutionKind.STARTUP, file.text, file.filename).run(core, resident)
         expected, fence = session.version, session.fence
         core.own(session)
         session.state = SESSION.next(session.state, SessionState.READY)
         return Commit(session, expected, fence, core.token())
+
+    def _ran(self, core: Core, resident: Resident) -> int:
+        """How many of the files have run, on the way to the present state: there may have been others, before a rewind."""
+        session = resident.session
+        if session.head == 0:
+            return 0
+        node = core.store.get_node(Origin(session.id, session.head))
+        last = core.store.get_execution(node.execution_id).path
+        names = [file.filename for file in resident.shelved.startup]
+        return names.index(last) + 1 if last in names else 0
 
 
 # ---- answers -----------------------------------------------------------------------------------------------------------------------
@@ -183,6 +194,8 @@ class Answers(Job):
     """Answers to open queries, all or none. Without a number it is for the only one that is open."""
 
     executes: ClassVar[bool] = True
+    state: ClassVar[QueryState] = QueryState.ANSWERED
+    """What becomes of the queries."""
 
     def __init__(self, answers: list[tuple[int | None, Answer]], reply: Reply | None = None) -> None:
         self._answers, self._reply = answers, reply
@@ -191,20 +204,22 @@ class Answers(Job):
 
     def check(self, core: Core, resident: Resident) -> None:
         self._fresh = []
-        seen: set[int] = set()
-        closed = [number for number, _ in self._answers if number is not None and number not in resident.open]
-        known = [core.store.get_query(resident.id, number) for number in dict.fromkeys(closed)]
-        pending = PendingQueries([*resident.open.values(), *known])
+        opened = resident.open
+        known = [
+            core.store.get_query(resident.id, n) for n in {n for n, _ in self._answers} if n is not None and n not in opened
+        ]
+        if known and any(query.state is QueryState.OPEN for query in known):
+            raise VersionConflict  # asked by another process: what is in memory is outdated
+        pending = PendingQueries([*opened.values(), *known])
         for number, answer in self._answers:
-            if number in resident.open and resident.open[number].kind is QueryKind.TIMER:
+            if number in opened and opened[number].kind is QueryKind.TIMER:
                 raise InvalidValue(f"query {query_id(number)} waits for the clock; nobody can answer it")
             query = pending.check(number, answer)
             if query is None:
                 self._old = next(query for query in known if query.number == number)
                 continue
-            if query.number in seen:
+            if any(query is earlier for earlier, _ in self._fresh):
                 raise InvalidValue(f"query {query.id} is answered twice in one call")
-            seen.add(query.number)
             if query.kind is QueryKind.APPROVE and answer.error is None and type(answer.value) is not bool:
                 raise InvalidValue(f"query {query.id} wants true or false")
             self._fresh.append((query, answer))
@@ -216,9 +231,11 @@ class Answers(Job):
         work = Work(Resume(), reply=self._reply)
         given_answers: dict[int, Any] = {}
         for query, answer in self._fresh:
-            given_answers[query.guest_id or 0] = give(resident, work, query, answer, QueryState.ANSWERED, now)
+            given_answers[query.guest_id or 0] = give(resident, work, query, answer, self.state, now)
         work.request = Resume(given_answers)
         assert resident.execution is not None
+        if work.reply is not None:
+            work.reply = work.reply._replace(outcome={"execution_id": str(resident.execution.id)})
         resident.execution.metrics.rounds += 1
         return Stepper(core, resident, work).run()
 
@@ -249,17 +266,28 @@ def _count(resident: Resident, query: Query, answer: Answer) -> None:
     text = value if isinstance(value, str) else json.dumps(value)
     usage = answer.usage or {}
     counted = usage.get("prompt_tokens")
-    estimated = 0 if counted is None else prompt_tokens(query.payload)
+    estimated = 0 if counted is None else prompt_size(query.payload)[1]
     metrics.answer(estimated, text, counted, usage.get("completion_tokens"))
     session.tokens += metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens - before
 
 
 class CancelQuery(Answers):
-    """A query is withdrawn: it raises in the script."""
+    """A query is withdrawn: it raises in the script. Twice is fine."""
 
-    def __init__(self, number: int) -> None:
+    state: ClassVar[QueryState] = QueryState.CANCELLED
+
+    def __init__(self, number: int, reply: Reply | None = None) -> None:
         message = f"query {query_id(number)} was cancelled"
-        super().__init__([(number, Answer(error={"message": message, "code": "QUERY_CANCELLED"}))])
+        super().__init__([(number, Answer(error={"message": message, "code": "QUERY_CANCELLED"}))], reply)
+        self._number = number
+
+    def check(self, core: Core, resident: Resident) -> None:
+        if self._number not in resident.open:
+            known = core.store.get_query(resident.id, self._number)
+            if known.state is QueryState.CANCELLED:
+                self._fresh, self._old = [], known
+                return
+        super().check(core, resident)
 
 
 # ---- the clock ---------------------------------------------------------------------------------------------------------------------

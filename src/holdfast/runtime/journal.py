@@ -39,6 +39,11 @@ class Journal(Host):
         if effects:
             sandbox.untimed()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether less was called than is known to have been called before."""
+        return self._position < self._known
+
     def answer(self, operation: int, request: bytes, now: float) -> tuple[bytes, float]:
         if operation != _CALL:
             return self._answer(operation, request), now  # modules are part of the template: the clock need not move

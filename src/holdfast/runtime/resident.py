@@ -38,6 +38,8 @@ class Resident:
         self.journal = Journal(shelved.functions, shelved.modules, self._begin)
         self.begin: Callable[[], None] | None = None
         """Makes the step that runs durable; there only while one runs."""
+        self.is_cancelled: Callable[[], bool] = bool
+        """Whether the job that runs was told to stop, perhaps before there was a sandbox to tell."""
         self.lock = threading.Lock()
         """Held while a step is made durable, by the thread that runs it or by the one that watches."""
         self.latest = loaded.session.updated_at

@@ -42,6 +42,7 @@ _log: Final = logging.getLogger("holdfast.runtime")
 _HORIZON_MS: Final = 5_000
 _LONGEST_SLEEP_S: Final = 1.0
 _JUMP_MS: Final = 1_000
+_MOST_RECOVERING: Final = 4
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -85,6 +86,8 @@ class Runtime:
         self._alarm = asyncio.Event()
         self._running_tools: set[tuple[UUID, int]] = set()
         self._background: set[asyncio.Task[None]] = set()
+        self._interrupted: list[UUID] = []
+        self._recovering = 0
         self._closed = False
 
     # ---- life ----------------------------------------------------------------------------------------------------------------------
@@ -96,6 +99,7 @@ class Runtime:
         self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled)
         self.core.watch = self._dispatcher.workers
         await self._look_around()
+        self._spawn(self._beat())
         self._spawn(self._tend())
         self._spawn(self._ring())
 
@@ -200,7 +204,8 @@ class Runtime:
         session = turn.session
         if query.kind is not QueryKind.TOOL or query.payload["name"] not in self._tools:
             return False
-        return query.payload["name"] in self.core.shelf.get(session.template_id, session.template_version).tools
+        shelved = self.core.shelf.peek(session.template_id, session.template_version)
+        return shelved is not None and query.payload["name"] in shelved.tools
 
     # ---- tools ---------------------------------------------------------------------------------------------------------------------
 
@@ -268,30 +273,51 @@ class Runtime:
 
     # ---- what others left behind ---------------------------------------------------------------------------------------------------
 
+    async def _beat(self) -> None:
+        """Says that this process lives. Apart from looking around, which may take longer than a lease if the store is slow."""
+        while True:
+            await asyncio.sleep(self.settings.lease_ms / 3000)
+            try:
+                await self.call(self.store.beat, self.core.node, self.settings.lease_ms)
+            except HoldfastError as error:
+                _log.warning("the lease cannot be renewed now: %s", error)
+
     async def _tend(self) -> None:
-        """Says that this process lives, and looks for those that do not."""
+        """Looks for what processes that do not live have left."""
         pause = min(self.settings.lease_ms, _HORIZON_MS) / 3000
         while True:
             await asyncio.sleep(pause)
             try:
-                await self.call(self.store.beat, self.core.node, self.settings.lease_ms)
                 await self._look_around()
+                self._dispatcher.try_parked()
             except HoldfastError as error:
                 _log.warning("the store cannot be looked at: %s", error)
 
     async def _look_around(self) -> None:
         interrupted, due, tools = await self.call(self._left_behind)
-        for session_id in interrupted:
-            if not self._dispatcher.knows(session_id):
-                self.submit(session_id, Recover()).add_done_callback(_ignore)
+        self._interrupted = interrupted
+        self._recover()
         known = {session_id for _, session_id, _ in self._due}
         for at, session_id in due:
             if session_id not in known and not self._dispatcher.knows(session_id):
                 self._schedule(at, session_id)
         troubled, self._dispatcher.troubled = self._dispatcher.troubled, set()
-        for session_id in tools | troubled:
+        for session_id in tools | troubled | self._dispatcher.parked:
             if not self._dispatcher.knows(session_id):
                 self.submit(session_id, Recover()).add_done_callback(_ignore)
+
+    def _recover(self) -> None:
+        """Goes on with interrupted sessions, a few at a time: if this process lives for a short time only, some come to their end."""
+        while self._interrupted and self._recovering < _MOST_RECOVERING and not self._closed:
+            session_id = self._interrupted.pop(0)
+            if not self._dispatcher.knows(session_id):
+                self._recovering += 1
+                self.submit(session_id, Recover()).add_done_callback(self._recovered)
+
+    def _recovered(self, future: "asyncio.Future[Any]") -> None:
+        _ignore(future)
+        self._recovering -= 1
+        self._recover()
 
     def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID]]:
         store = self.store

@@ -86,6 +86,10 @@ class Shelf:
         found = Shelved(version, template, functions, tools, _modules(spec, functions))
         return self._shelved.setdefault((template_id, number), found)
 
+    def peek(self, template_id: UUID, number: int) -> Shelved | None:
+        """A version if it is at hand: at no cost, for the event loop."""
+        return self._shelved.get((template_id, number))
+
     def forget(self, template_id: UUID) -> None:
         """A template was deleted."""
         for key in [key for key in self._shelved if key[0] == template_id]:
@@ -125,7 +129,7 @@ def _language(spec: TemplateSpec) -> Language:
     for language in LANGUAGES:
         if spec.language == language:
             return language
-    raise InvalidValue(f"there is no language {spec.language!r}; there are {', '.join(LANGUAGES)}")
+    raise InvalidValue(f"there is no language {repr(spec.language)[:40]}; there are {', '.join(LANGUAGES)}")
 
 
 def _modules(spec: TemplateSpec, functions: Mapping[str, Function]) -> Loader:

@@ -48,8 +48,7 @@ from holdfast.domain import (
     Step,
     check_payload,
     new_id,
-    prompt_text,
-    prompt_tokens,
+    prompt_size,
 )
 from holdfast.runtime._errors import EffectUncertain, HostFailed, LimitExceeded, ReplayDiverged
 from holdfast.runtime._plain import plain
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.core import Core
 
 _MOST_REFUSALS: Final = 100
+_RAN: Final = (Finished, Failed, Paused)
 _QUERY: Final = EventType.QUERY.value
 _CONSOLE: Final = EventType.CONSOLE.value
 _CHECKPOINT: Final = EventType.CHECKPOINT.value
@@ -166,6 +166,8 @@ class Stepper:
     def _run(self) -> Outcome | _Crashed:
         resident, work = self._resident, self._work
         sandbox = resident.awake()
+        if resident.is_cancelled():
+            sandbox.cancel()
         effects: list[Effect] = list(work.begun.effects) if work.begun is not None else []
         resident.journal.start(sandbox, effects)
         resident.begin = self._begin
@@ -178,10 +180,10 @@ class Stepper:
             while True:
                 outcome = sandbox.step(request, now=self._now, seed=seed)
                 self._take(outcome)
-                if type(outcome) is not Paused or not outcome.queries:
-                    return outcome
-                refused = self._ask(outcome.queries)
+                refused = self._ask(outcome.queries) if type(outcome) is Paused and outcome.queries else None
                 if not refused:
+                    if work.begun is not None and isinstance(outcome, _RAN) and resident.journal.is_behind:
+                        raise ReplayDiverged
                     return outcome
                 refusals += 1
                 wall = resident.shelved.limits.wall_ms
@@ -276,7 +278,7 @@ class Stepper:
     def _ask(self, queries: tuple[ScriptQuery, ...]) -> dict[int, Failure]:
         """Takes the queries that may be asked; gives those that may not, with why."""
         refused: dict[int, Failure] = {}
-        valid: list[tuple[ScriptQuery, QueryKind, dict[str, Any], int]] = []
+        valid: list[tuple[ScriptQuery, QueryKind, dict[str, Any], tuple[int, int]]] = []
         calls = total = 0
         for query in queries:
             payload = plain(query.payload)
@@ -285,21 +287,21 @@ class Stepper:
             except InvalidValue as error:
                 refused[query.id] = self._refuse(error, "TypeError")
                 continue
-            tokens = 0
+            prompt = 0, 0
             if kind is QueryKind.LLM:
-                tokens = prompt_tokens(payload)
+                prompt = prompt_size(payload)
                 calls += 1
-                total += tokens
-            valid.append((query, kind, payload, tokens))
+                total += prompt[1]
+            valid.append((query, kind, payload, prompt))
         over = self._over_budget(calls, total) if calls else None
         if (over is not None or refused) and self._before is None:
             session = self._resident.session
             self._before = session.llm_calls, session.tokens, self._execution.metrics.copy()
-        for query, kind, payload, tokens in valid:
+        for query, kind, payload, prompt in valid:
             if over is not None and kind is QueryKind.LLM:
                 refused[query.id] = over
             else:
-                self._add(query.id, kind, payload, tokens)
+                self._add(query.id, kind, payload, prompt)
         return refused
 
     def _over_budget(self, calls: int, tokens: int) -> Failure | None:
@@ -320,7 +322,7 @@ class Stepper:
         self._put(EventType.SYSTEM.value, {"level": "warn", "message": f"a query was refused: {error}", "code": error.code})
         return Failure(str(error), error.code, name)
 
-    def _add(self, guest_id: int | None, kind: QueryKind, payload: dict[str, Any], tokens: int = 0) -> None:
+    def _add(self, guest_id: int | None, kind: QueryKind, payload: dict[str, Any], prompt: tuple[int, int] = (0, 0)) -> None:
         session, execution, now = self._resident.session, self._execution, self._now
         session.queries += 1
         timeout = payload.get("timeout_ms")
@@ -333,9 +335,9 @@ class Stepper:
         metrics = execution.metrics
         metrics.queries += 1
         if kind is QueryKind.LLM:
-            metrics.ask(prompt_text(payload), tokens)
+            metrics.ask(*prompt)
             session.llm_calls += 1
-            session.tokens += tokens
+            session.tokens += prompt[1]
         self._put(_QUERY, {"query_id": query.id, "kind": kind.value})
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------
@@ -366,6 +368,7 @@ class Stepper:
             self._set_timer(outcome.wake_at)
             checkpoint = self._checkpoint(number)
         elif isinstance(outcome, Finished | Failed):
+            self._set_timer(None)
             self._finish(outcome)
             checkpoint = self._checkpoint(number)
         else:
@@ -490,9 +493,13 @@ class Stepper:
             metrics.peak_memory = sandbox.memory
         metrics.checkpoint_bytes += len(sealed)
         self._put(_CHECKPOINT, {"number": number, "bytes": len(sealed)})
-        open_queries = tuple([query.number for query in resident.open.values() if query.guest_id is not None])
-        wake_at = next((query.payload["wake_at"] for query in resident.open.values() if query.kind is QueryKind.TIMER), None)
-        return Checkpoint(depth, base.at if base else None, sealed, open_queries, wake_at)
+        waiting, wake_at = [], None
+        for query in resident.open.values():
+            if query.guest_id is not None:
+                waiting.append(query.number)
+            else:
+                wake_at = query.payload["wake_at"]
+        return Checkpoint(depth, base.at if base else None, sealed, tuple(waiting), wake_at)
 
 
 def _described(outcome: Breached | Cancelled | _Crashed) -> tuple[dict[str, Any], ExecutionStatus]:

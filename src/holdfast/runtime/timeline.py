@@ -8,7 +8,7 @@ since in one session no id is ever used twice.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -52,37 +52,60 @@ def fresh_seed() -> int:
 
 @dataclass(slots=True)
 class _Place:
-    """A checkpoint to go on from: the execution that waits there, if one does, and its queries."""
+    """A checkpoint to go on from: the execution that waits there, if one does, and its queries.
+
+    `origin` is where its image is, None for the template; `starts` whether the template's startup files have yet to run there.
+    """
 
     number: int
-    execution: Execution | None
-    queries: list[Query]
-    wake_at: int | None
+    origin: Origin | None
+    execution: Execution | None = None
+    queries: list[Query] = field(default_factory=list)
+    wake_at: int | None = None
+    starts: bool = False
 
 
 def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     session = resident.session
-    if (number is None or number == session.head) and session.state is not SessionState.CRASHED:
+    number = session.head if number is None else number
+    origin = Origin(session.id, number) if number else _beginning(core, session)
+    if origin is None:
+        return _Place(0, None, starts=bool(resident.shelved.startup))
+    if number == session.head and session.state is not SessionState.CRASHED:
         waiting = session.state is SessionState.PAUSED
         queries = list(resident.open.values())
-        return _Place(session.head, resident.execution if waiting else None, queries, session.wake_at)
-    number = session.head if number is None else number
-    if number == 0 and session.origin is None:
-        if core.store.chain(Origin(session.id, 0)):
-            raise CheckpointNotFound("this session's beginning belonged to a session that was deleted")
-        return _Place(0, None, [], None)
-    at = Origin(session.id, number) if number else session.origin
-    assert at is not None
-    node = core.store.get_node(at)
+        return _Place(number, origin, resident.execution if waiting else None, queries, session.wake_at)
+    if origin == (session.id, 0):
+        return _Place(0, _waited_for_nothing(core, origin))
+    node = core.store.get_node(origin)
     if not node.open and node.wake_at is None:
-        return _Place(number, None, [], None)
+        return _Place(number, origin)
     execution = core.store.get_execution(node.execution_id)
-    queries = [core.store.get_query(at.session_id, query) for query in node.open]
+    queries = [core.store.get_query(origin.session_id, query) for query in node.open]
     if node.wake_at is not None:
         asked = queries[0].asked_at if queries else node.created_at
-        queries.append(Query(at.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
+        queries.append(Query(origin.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
     due = [query.deadline for query in queries if query.deadline is not None]
-    return _Place(number, execution, queries, min([*due, *([] if node.wake_at is None else [node.wake_at])], default=None))
+    wake_at = min([*due, *([] if node.wake_at is None else [node.wake_at])], default=None)
+    return _Place(number, origin, execution, queries, wake_at)
+
+
+def _beginning(core: Core, session: Session) -> Origin | None:
+    """Where the image is that a session began with: its own, if it was forked from a session that is gone. None: the template."""
+    if session.origin is None:
+        return None
+    chain = core.store.chain(Origin(session.id, 0))
+    return chain[0].at if chain else None
+
+
+def _waited_for_nothing(core: Core, own: Origin) -> Origin:
+    """A beginning that a session took over from one that is gone; what was waited for there is gone with it."""
+    page = core.store.list_executions(own.session_id, limit=1000)
+    while page.next is not None:
+        page = core.store.list_executions(own.session_id, limit=1000, after=page.next)
+    if page.items and page.items[-1].parent_id is not None:
+        raise CheckpointNotFound("this session began in the middle of an execution of a session that was deleted")
+    return own
 
 
 def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber: bool) -> tuple[Execution, Step, list[Query]]:
@@ -127,6 +150,8 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
 class Fork(Job):
     """New sessions that go on from a checkpoint of this one."""
 
+    looks: ClassVar[bool] = True
+
     def __init__(
         self, number: int | None, count: int, name: str | None, meta: dict[str, Any], reply: Reply | None = None
     ) -> None:
@@ -148,7 +173,6 @@ class Fork(Job):
         self.forks = [commit.session for commit in commits]
 
     def _commit(self, core: Core, source: Session, place: _Place, now: int) -> Commit:
-        origin = Origin(source.id, place.number) if place.number else source.origin
         session = Session(
             new_id(),
             source.template_id,
@@ -158,7 +182,7 @@ class Fork(Job):
             now,
             name=self._name,
             meta=self._meta,
-            origin=origin,
+            origin=place.origin,
             seed=fresh_seed(),
             budget=source.budget,
             queries=max([source.queries, *(query.number for query in place.queries)]),
@@ -169,6 +193,10 @@ class Fork(Job):
             message = f"forked from checkpoint {place.number} of session {source.id}"
             execution, step, queries = _go_on(session, place, now, message, renumber=False)
             commit.new_executions, commit.steps, commit.asked = [execution], [step], queries
+        elif place.starts:
+            session.state = SessionState.STARTING
+            core.own(session)
+            session.version = 1
         return commit
 
     def result(self, resident: Resident) -> list[Session]:
@@ -214,8 +242,11 @@ class Rewind(Job):
             commit.new_executions.append(execution)
             commit.steps.append(step)
             commit.asked = [*commit.asked, *queries]
-        elif session.state is not SessionState.READY:
-            session.state = SESSION.next(session.state, SessionState.READY)
+        else:
+            if session.state is not SessionState.READY:
+                session.state = SESSION.next(session.state, SessionState.READY)
+            if place.starts:  # it begins once more
+                session.state = SESSION.next(SESSION.next(session.state, SessionState.RUNNING), SessionState.STARTING)
         commit.reply = self._reply
         return commit
 
@@ -296,6 +327,16 @@ def rebase(store: Store, session_id: UUID, nodes: Sequence[Node], victims: set[i
 
 
 # ---- delete ------------------------------------------------------------------------------------------------------------------------
+
+
+class Delete(Job):
+    """A closed session goes away. A job like any other, so that nobody forks what is about to go, or finds it in memory later."""
+
+    leaves: ClassVar[bool] = True
+    looks: ClassVar[bool] = True
+
+    def run(self, core: Core, resident: Resident) -> None:
+        core.store.delete_session(resident.id, independent(core.store, resident.id, core.key))
 
 
 def independent(store: Store, session_id: UUID, key: bytes) -> list[Rebased]:

@@ -65,8 +65,7 @@ class Workers(Generic[Job]):
         self._closed = True
         with self._lock:
             threads = list(self._threads)
-        for _ in threads:
-            self._jobs.put(None)
+        self._jobs.put(None)
         self._busy.set()
         for thread in threads:
             thread.join()
@@ -89,6 +88,7 @@ class Workers(Generic[Job]):
                     self._threads.discard(threading.current_thread())
                     return
             if job is None:
+                self._jobs.put(None)  # for the others, of whom there may be more than there were
                 return
             self._last_taken = next(self._taken)
             self._run(job)

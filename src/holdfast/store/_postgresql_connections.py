@@ -155,6 +155,8 @@ class Connections:
             connection = self._connect()
             try:
                 connection.execute(_WRITER)
+                # Or else psycopg deallocates all statements after a rollback, and ours with its own.
+                connection.prepare_threshold = None
                 self._prepare(connection)
             except BaseException:
                 connection.close()

@@ -37,6 +37,7 @@ from holdfast.domain import (
     TemplateSpec,
     TemplateVersion,
 )
+from holdfast.store._errors import StoreDamaged
 from holdfast.store.protocol import Begun, Effect, Link, Reply
 
 Row = tuple[Any, ...]
@@ -66,10 +67,15 @@ def pack(value: Any) -> str:
 
 
 def unpack(text: str) -> Any:
+    """What `pack` gave. `StoreDamaged` if something else has changed it."""
     try:
         return from_json(text)
     except ValueError:
+        pass
+    try:
         return json.loads(text)
+    except ValueError:
+        raise StoreDamaged from None
 
 
 def pack_some(value: Any) -> str | None:

@@ -104,7 +104,8 @@ class Committer:
         if not isinstance(error, sqlite3.IntegrityError):
             return InvalidValue("something in this change cannot be kept")
         if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-            return TemplateNotFound()
+            # What a new session refers to is its template; what is written to an old one refers to the session.
+            return TemplateNotFound() if commit.expected is None else SessionNotFound()
         if commit.reply is not None:
             found = cursor.execute(self._sql["get_reply"], (plain(commit.reply.key),)).fetchone()
             if found is not None:

@@ -199,7 +199,8 @@ class File:
         code = _code(error)
         if code == sqlite3.SQLITE_IOERR_WRITE:
             return StoreFull(
-                "The store could not be written: the disk, a quota or a limit of file sizes is full, or the disk fails."
+                "The store could not be written: the disk, a quota or a limit of file sizes is full, or the disk fails. "
+                "Nothing that was acknowledged is lost; free some space and try again."
             )
         if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
             folder = os.path.dirname(self._path)

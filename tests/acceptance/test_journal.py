@@ -1,0 +1,555 @@
+"""Effects inside a step: done once, replayed after a crash, and said to be uncertain where nobody knows."""
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import EffectKind, Function, HostError, Settings, Tool
+from holdfast.store import open_store
+from tests.acceptance.scenes import (
+    both,
+    durable_stores,
+    elsewhere,
+    evaluate,
+    grants,
+    opened,
+    refused,
+    scene,
+    session,
+    template,
+    value,
+)
+
+LEASE = Settings(lease_ms=300, begin_after_ms=20)
+CALL = {"javascript": "hf.call({})", "lua": "alc.call({})"}
+
+# Another process, which dies where it is told to. What it does outside is one line in a file each time.
+DIES = """
+def note(word):
+    with open(given['world'], 'a') as world:
+        world.write(word + '\\n')
+
+def effect(name, dies):
+    def call(*args):
+        note(name)
+        if dies:
+            os._exit(9)
+        return [name, *args]
+    return call
+
+functions = [Function('w.' + name, effect(name, name == given['dies']), EffectKind(kind)) for name, kind in given['functions']]
+async def slow(args):
+    note('tool')
+    if given['dies'] == 'tool':
+        os._exit(9)
+    return 'from the tool'
+tools = [Tool('slow', slow, once=given.get('once', True))]
+settings = Settings(lease_ms=300, begin_after_ms=20)
+async with opened(address, functions=functions, tools=tools, settings=settings) as hf:
+    name = await template(hf, given['language'], 't', capabilities=grants(functions, tools), limits=Limits(**given.get('limits', {})))
+    made = await hf.sessions.create(name)
+    await hf.executions.run(made.id, 'kept = 1')
+    await hf.executions.run(made.id, given['source'])
+"""
+FUNCTIONS = [("read", "read"), ("same", "idempotent"), ("once", "once"), ("pay", "once")]
+
+
+class World:
+    """What effects did, in this process and in the one that died."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "world"
+        self.here: list[str] = []
+
+    def done(self) -> list[str]:
+        return (self.path.read_text().split() if self.path.exists() else []) + self.here
+
+    def functions(self) -> list[Function]:
+        def effect(name: str) -> Any:
+            def call(*args: Any) -> list[Any]:
+                self.here.append(name)
+                return [name + " again", *args]
+
+            return call
+
+        return [Function("w." + name, effect(name), EffectKind(kind)) for name, kind in FUNCTIONS]
+
+    def tools(self, once: bool = True) -> list[Tool]:
+        async def slow(args: Any) -> str:
+            self.here.append("tool")
+            return "from the second tool"
+
+        return [Tool("slow", slow, once=once)]
+
+    async def die(self, address: str, language: str, source: str, dies: str, **more: Any) -> None:
+        given = {"world": str(self.path), "functions": FUNCTIONS, "dies": dies, "language": language, "source": source} | more
+        await asyncio.to_thread(elsewhere, address, DIES, given, dies=True)
+
+
+def calls(language: str, *names: str) -> str:
+    """Calls one after the other; what each gave, or the code of what it raised."""
+    if language == "javascript":
+        tries = "".join(
+            f"try {{ r.push(hf.call('w.{name}', {n})) }} catch (e) {{ r.push(e.code) }}; " for n, name in enumerate(names)
+        )
+        return f"var r = []; {tries} r"
+    tries = "".join(
+        f"do local ok, e = pcall(alc.call, 'w.{name}', {n}) table.insert(r, ok and e or e.code) end "
+        for n, name in enumerate(names)
+    )
+    return f"local r = {{}} {tries} return r"
+
+
+async def _last(hf: Any) -> Any:
+    return (await hf.executions.list(limit=1)).items[0]
+
+
+@durable_stores
+@scene
+async def test_a_crash_in_an_effect_that_must_not_happen_twice(address: str, language: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.die(address, language, calls(language, "read", "once", "same", "pay", "read", "once"), "pay")
+    assert world.done() == ["read", "once", "same", "pay"]
+    async with opened(address, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        execution = await _last(hf)
+        turn = await hf.executions.wait(execution.id, timeout=20)
+        assert value(turn) == [
+            ["read", 0],
+            ["once", 1],
+            ["same", 2],
+            "EFFECT_UNCERTAIN",
+            ["read again", 4],
+            ["once again", 5],
+        ]
+        assert world.here == ["read", "once"]
+        assert (await hf.summary())["recovered"] == 1
+        assert turn.session.state == "ready"
+        assert turn.execution.metrics.steps == 1
+        events = await hf.executions.events(execution.id)
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+
+
+@both
+@scene
+async def test_an_uncertain_effect_that_nobody_catches(sqlite: str, address: str, language: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.die(sqlite, language, CALL[language].format("'w.pay', 1"), "pay")
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        assert turn.execution.status == "error"
+        assert turn.execution.error is not None
+        assert turn.execution.error["code"] == "EFFECT_UNCERTAIN"
+        assert world.here == []
+        assert await evaluate(hf, turn.session.id, {"javascript": "kept", "lua": "return kept"}[language]) == 1
+
+
+@both
+@scene
+async def test_a_crash_in_an_effect_that_may_happen_twice(sqlite: str, address: str, language: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.die(sqlite, language, calls(language, "once", "same"), "same")
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        # The result of the first was not durable yet: it rides with the next commit, or the next intent.
+        assert value(turn) == ["EFFECT_UNCERTAIN", ["same again", 1]]
+        assert world.done() == ["once", "same", "same"]
+
+
+@both
+@scene
+async def test_a_quick_step_without_lasting_effects_was_never_asked_for(
+    sqlite: str, address: str, language: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    await world.die(sqlite, language, calls(language, "same", "read"), "read")
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        assert (await hf.sessions.list()).items[0].state == "ready"
+        assert len((await hf.executions.list()).items) == 1
+        assert (await hf.summary())["recovered"] == 0
+
+
+@both
+@scene
+async def test_an_intent_is_durable_before_the_effect(sqlite: str, address: str, language: str) -> None:
+    seen: list[Any] = []
+
+    def look(kind: str) -> Any:
+        def call(n: int) -> int:
+            store = open_store(sqlite)
+            try:
+                loaded = store.load(here)
+                seen.append(
+                    (kind, loaded.session.state, None if loaded.begun is None else [e[0::2] for e in loaded.begun.effects])
+                )
+            finally:
+                store.close()
+            return n
+
+        return call
+
+    functions = [Function(f"w.{kind.value}", look(kind.value), kind) for kind in EffectKind]
+    async with opened(sqlite, functions=functions, settings=Settings(begin_after_ms=60_000)) as hf:
+        here = await session(hf, language, capabilities=grants(functions))
+        source = ";".join(
+            CALL[language].format(f"'w.{kind}', {n}") for n, kind in enumerate(("read", "idempotent", "once", "read"))
+        )
+        assert (await hf.executions.run(here, source)).execution.status == "ok"
+        assert [(kind, state) for kind, state, _ in seen] == [
+            ("read", "ready"),
+            ("idempotent", "ready"),
+            ("once", "running"),
+            ("read", "running"),
+        ]
+        assert seen[0][2] is seen[1][2] is None
+        before, mine = seen[2][2][:2], seen[2][2][2]
+        assert [name for name, _ in before] == ["w.read", "w.idempotent"]
+        assert all(reply is not None for _, reply in before)
+        assert mine == ("w.once", None)  # an intent, and no result
+        store = open_store(sqlite)
+        assert store.load(here).begun is None  # the journal is cut with the commit
+        store.close()
+
+
+def _tamper(address: str, change: Any) -> None:
+    with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        table, column = next(
+            (table, column[1])
+            for table in tables
+            for column in connection.execute(f"PRAGMA table_info({table})")
+            if column[1] == "begun" or (table == "begun" and column[1] in ("data", "text", "content", "request"))
+        )
+        rows = connection.execute(f"SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL").fetchall()
+        assert len(rows) == 1
+        rowid, text = rows[0]
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (change(text), rowid))
+    connection.close()
+
+
+def _edit(what: str) -> Any:
+    """A change of a journaled effect: its name, or the hash of its arguments."""
+
+    def change(text: Any) -> Any:
+        was_bytes = isinstance(text, bytes)
+        begun = json.loads(text)
+        if what == "more":  # than the script calls
+            begun[3].append(["w.read", "0" * 32, "v1", begun[2]])
+            return json.dumps(begun).encode() if was_bytes else json.dumps(begun)
+
+        def walk(node: Any) -> bool:
+            if isinstance(node, list) and len(node) == 4 and node[0] == "w.once":
+                node[0 if what == "name" else 1] = "w.other" if what == "name" else "0" * 32
+                return True
+            if isinstance(node, dict) and node.get("name") == "w.once":
+                node["name" if what == "name" else "arguments"] = "w.other" if what == "name" else "0" * 32
+                return True
+            inside = node if isinstance(node, list) else node.values() if isinstance(node, dict) else ()
+            return any(walk(each) for each in inside)
+
+        assert walk(begun)
+        changed = json.dumps(begun)
+        return changed.encode() if was_bytes else changed
+
+    return change
+
+
+@pytest.mark.parametrize("what", ["name", "arguments", "more"])
+@both
+@scene
+async def test_a_replay_that_does_something_else_is_given_up(
+    sqlite: str, address: str, language: str, tmp_path: Path, what: str
+) -> None:
+    world = World(tmp_path)
+    await world.die(sqlite, language, calls(language, "once", "pay"), "pay")
+    _tamper(sqlite, _edit(what))
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        assert turn.execution.status == "error"
+        assert turn.execution.error is not None
+        assert turn.execution.error["code"] == "REPLAY_DIVERGED"
+        assert world.here == []
+        entries = (await hf.sessions.errors(turn.session.id)).items
+        assert [entry.kind for entry in entries] == ["REPLAY_DIVERGED"]
+        assert await evaluate(hf, turn.session.id, {"javascript": "kept", "lua": "return kept"}[language]) == 1
+
+
+@both
+@scene
+async def test_a_slow_step_goes_on_after_a_crash_free_of_limits_where_it_has_been(
+    sqlite: str, address: str, language: str, tmp_path: Path
+) -> None:
+    work = {
+        "javascript": "let x = 0; for (let i = 0; i < %d; i++) x += i; ",
+        "lua": "local x = 0 for i = 1, %d do x = x + i end ",
+    }[language]
+    world = World(tmp_path)
+    # The part before the crash takes longer than the limit of wall time that the second process has for the rest.
+    body = {
+        "javascript": work % 12_000_000
+        + "var first = hf.call('w.once', 1); var second; try { second = hf.call('w.pay', 2) } catch (e) { second = e.code } [first, second]",
+        "lua": work % 30_000_000
+        + "local first = alc.call('w.once', 1) local ok, e = pcall(alc.call, 'w.pay', 2) return {first, ok or e.code}",
+    }[language]
+    await world.die(sqlite, language, body, "pay", limits={"wall_ms": 20_000, "cpu_ms": 0})
+    with sqlite3.connect(sqlite.removeprefix("sqlite:///")) as connection:  # a version with less time
+        rows = connection.execute("SELECT rowid, spec FROM template_versions").fetchall()
+        for rowid, spec in rows:
+            assert '"wall_ms":20000' in spec.replace(" ", "")
+            connection.execute("UPDATE template_versions SET spec = ? WHERE rowid = ?", (spec.replace("20000", "50"), rowid))
+    connection.close()
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=30)
+        assert value(turn) == [["once", 1], "EFFECT_UNCERTAIN"]
+        assert turn.execution.metrics.cpu_us > 50_000
+
+
+@durable_stores
+@scene
+async def test_a_step_that_was_only_slow_goes_on(address: str, language: str) -> None:
+    source = {
+        "javascript": "console.log('again'); let x = 0; for (let i = 0; i < 3e6; i++) x += i; const a = await ask('?'); [x, a]",
+        "lua": "print('again') local x = 0 for i = 1, 3000000 do x = x + i end local a = alc.ask('?') return {x, a}",
+    }[language]
+    await asyncio.to_thread(
+        elsewhere,
+        address,
+        """
+        import threading
+        async with opened(address, settings=Settings(lease_ms=300, begin_after_ms=1)) as hf:
+            name = await template(hf, given['language'])
+            made = await hf.sessions.create(name)
+            turn = await hf.executions.run(made.id, given['source'], background=True)
+            os._exit(9)
+        """,
+        {"language": language, "source": source},
+        dies=True,
+    )
+    async with opened(address, settings=LEASE) as hf:
+        execution = await _last(hf)
+        turn = await hf.executions.wait(execution.id, timeout=20)
+        assert [query.payload for query in turn.queries] == [{"question": "?"}]
+        assert (await hf.summary())["recovered"] == 1
+        turn = await hf.queries.answer(turn.session.id, "yes")
+        assert value(turn)[1] == "yes"
+        events = await hf.executions.events(execution.id)
+        assert [event.type for event in events] == [
+            *("input_echo", "console", "query", "checkpoint"),
+            *("answer", "value", "checkpoint"),
+        ]
+        assert turn.execution.metrics.queries == 1
+
+
+@both
+@scene
+async def test_a_step_that_always_brings_its_process_down_is_given_up(
+    sqlite: str, address: str, language: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    await world.die(sqlite, language, calls(language, "once", "same"), "same")
+    await asyncio.to_thread(
+        elsewhere,
+        sqlite,
+        """
+        functions = [Function('w.once', lambda n: n), Function('w.same', lambda n: os._exit(9), EffectKind.IDEMPOTENT)]
+        async with opened(address, functions=functions, settings=Settings(lease_ms=300)) as hf:
+            await asyncio.sleep(20)
+        """,
+        dies=True,
+    )
+
+    async with opened(
+        sqlite, functions=world.functions(), tools=world.tools(), settings=Settings(lease_ms=300, attempts=2)
+    ) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        assert turn.execution.status == "error"
+        assert turn.execution.error is not None
+        assert turn.execution.error["code"] == "RECOVERY_FAILED"
+        assert await evaluate(hf, turn.session.id, {"javascript": "kept", "lua": "return kept"}[language]) == 1
+        assert world.here == []
+
+
+@both
+@scene
+async def test_a_crash_after_a_pause_keeps_the_answer(sqlite: str, address: str, language: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    source = {
+        "javascript": "const a = await ask('?'); let r; try { r = hf.call('w.pay', a) } catch (e) { r = e.code } [a, r]",
+        "lua": "local a = alc.ask('?') local ok, e = pcall(alc.call, 'w.pay', a) return {a, ok or e.code}",
+    }[language]
+    body = DIES.replace("given['source'])", "given['source'])\n    await hf.queries.answer(made.id, 'mine')")
+    given = {"world": str(world.path), "functions": FUNCTIONS, "dies": "pay", "language": language, "source": source}
+    await asyncio.to_thread(elsewhere, sqlite, body, given, dies=True)
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        assert value(turn) == ["mine", "EFFECT_UNCERTAIN"]
+        assert value(await hf.queries.answer(turn.session.id, "mine", query="q-1")) == value(turn)
+        with refused("ANSWER_CONFLICT"):
+            await hf.queries.answer(turn.session.id, "other", query="q-1")
+        assert (turn.execution.metrics.rounds, turn.execution.metrics.steps) == (1, 2)
+
+
+# ---- tools -------------------------------------------------------------------------------------------------------------------------
+
+USE = {
+    "javascript": "let r; try { r = await hf.tool('slow', {n: 1}) } catch (e) { r = [e.message, e.code] } r",
+    "lua": "local ok, e = pcall(alc.tool, 'slow', {n = 1}) if ok then return e end return {e.message, e.code}",
+}
+
+
+@pytest.mark.parametrize("once", [True, False])
+@durable_stores
+@scene
+async def test_a_crash_while_a_tool_runs(address: str, language: str, tmp_path: Path, once: bool) -> None:
+    world = World(tmp_path)
+    await world.die(address, language, USE[language], "tool", once=once)
+    async with opened(address, functions=world.functions(), tools=world.tools(once), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        if once:
+            assert value(turn)[1] == "EFFECT_UNCERTAIN"
+            assert world.done() == ["tool"]
+        else:
+            assert value(turn) == "from the second tool"
+            assert world.done() == ["tool", "tool"]
+
+
+@both
+@scene
+async def test_tools_are_run_and_the_script_goes_on(address: str, language: str) -> None:
+    meeting = asyncio.Barrier(2)
+    given: list[Any] = []
+
+    async def meet(args: Any) -> Any:
+        given.append(args)
+        await meeting.wait()  # both run at once, or neither ends
+        return {"got": args}
+
+    tools = [Tool("meet", meet)]
+    source = {
+        "javascript": "await Promise.all([hf.tool('meet', [1]), hf.tool('meet', {two: 2})])",
+        "lua": "return alc.tool('meet', {1})",
+    }[language]
+    async with opened(address, tools=tools) as hf:
+        here = await session(hf, language, capabilities=grants(tools=tools))
+        if language == "lua":
+            other = (await hf.sessions.create((await hf.sessions.get(here)).template_id)).id
+            turns = await asyncio.gather(*(hf.executions.run(each, source) for each in (here, other)))
+            assert [value(turn) for turn in turns] == [{"got": [1]}] * 2
+        else:
+            assert value(await hf.executions.run(here, source)) == [{"got": [1]}, {"got": {"two": 2}}]
+            assert given == [[1], {"two": 2}]
+        assert {query.state for query in (await hf.queries.list(here, states=[])).items} == {"answered"}
+
+
+@both
+@scene
+async def test_tools_that_fail(address: str, language: str, caplog: pytest.LogCaptureFixture) -> None:
+    doing: dict[str, Any] = {}
+
+    async def slow(args: Any) -> Any:
+        return doing["it"]()
+
+    def fails(error: Exception) -> Any:
+        def it() -> None:
+            raise error
+
+        return it
+
+    tools = [Tool("slow", slow)]
+    async with opened(address, tools=tools) as hf:
+        here = await session(hf, language, capabilities=grants(tools=tools))
+        for it, said in (
+            (fails(RuntimeError("a secret")), ["tool slow failed", "HOST_FAILED"]),
+            (fails(HostError("sold out", code="SOLD_OUT")), ["sold out", "SOLD_OUT"]),
+            (lambda: float("nan"), ["tool slow failed", "HOST_FAILED"]),
+            (lambda: {1, 2}, ["tool slow failed", "HOST_FAILED"]),
+            (lambda: "x" * (17 << 20), ["tool slow failed", "HOST_FAILED"]),
+            (lambda: ("a", 1), ["a", 1]),
+        ):
+            doing["it"] = it
+            assert value(await hf.executions.run(here, USE[language])) == said
+        events = await hf.executions.events((await _last(hf)).id)
+        assert "secret" not in str(events)
+
+
+@both
+@scene
+async def test_tools_that_nobody_has_are_answered_by_hand(address: str, language: str) -> None:
+    ran: list[Any] = []
+
+    async def slow(args: Any) -> None:
+        ran.append(args)
+
+    async with opened(address, tools=[Tool("slow", slow)]) as hf:
+        here = await session(hf, language)  # not granted
+        turn = await hf.executions.run(here, USE[language])
+        assert [(q.kind, q.payload) for q in turn.queries] == [("tool", {"name": "slow", "args": {"n": 1}})]
+        assert value(await hf.queries.answer(here, "by hand")) == "by hand"
+        assert ran == []
+
+
+@both
+@scene
+async def test_a_tool_that_is_too_late(address: str, language: str) -> None:
+    gate = asyncio.Event()
+
+    async def slow(args: Any) -> str:
+        await gate.wait()
+        return "late"
+
+    tools = [Tool("slow", slow)]
+    source = {
+        "javascript": "let r; try { r = await hf.query('tool', {name: 'slow', timeout_ms: 50}) } catch (e) { r = e.code } const a = await ask('next'); [r, a]",
+        "lua": "local ok, e = pcall(alc.query, 'tool', {name = 'slow', timeout_ms = 50}) local a = alc.ask('next') return {ok or e.code, a}",
+    }[language]
+    async with opened(address, tools=tools) as hf:
+        here = await session(hf, language, capabilities=grants(tools=tools))
+        turn = await hf.executions.run(here, source)
+        assert [query.payload.get("question") for query in turn.queries] == ["next"]
+        gate.set()
+        await asyncio.sleep(0.02)
+        assert value(await hf.queries.answer(here, "a")) == ["QUERY_EXPIRED", "a"]
+
+
+@both
+@scene
+async def test_cancelling_what_waits_for_a_tool(address: str, language: str) -> None:
+    gate, started = asyncio.Event(), asyncio.Event()
+
+    async def slow(args: Any) -> str:
+        started.set()
+        await gate.wait()
+        return "late"
+
+    tools = [Tool("slow", slow)]
+    async with opened(address, tools=tools) as hf:
+        here = await session(hf, language, capabilities=grants(tools=tools))
+        call = asyncio.ensure_future(hf.executions.run(here, USE[language]))
+        await started.wait()
+        execution = await _last(hf)
+        assert (await hf.executions.cancel(execution.id)).status == "cancelled"
+        assert (await call).execution.status == "cancelled"
+        gate.set()
+        assert await evaluate(hf, here, {"javascript": "2", "lua": "return 2"}[language]) == 2
+
+
+@scene
+async def test_a_store_can_be_looked_at_from_inside(sqlite: str) -> None:
+    """A function runs while its session does: it may use everything else."""
+    loop = asyncio.get_running_loop()
+
+    def ask_other() -> Any:
+        return (
+            asyncio.run_coroutine_threadsafe(hf.executions.run(other, "return 41 + 1"), loop)
+            .result(20)
+            .execution.result["json"]
+        )
+
+    functions = [Function("w.other", ask_other)]
+    async with opened(sqlite, functions=functions) as hf:
+        await template(hf, "lua", "t", capabilities=grants(functions))
+        here, other = [(await hf.sessions.create("t")).id for _ in range(2)]
+        assert await evaluate(hf, here, "return alc.call('w.other')") == 42
