@@ -173,7 +173,7 @@ all_stores = pytest.mark.parametrize(
     ("language", "address"), [("javascript", "sqlite"), ("lua", "postgres"), ("javascript", "memory")], indirect=["address"]
 )
 durable_stores = pytest.mark.parametrize(
-    ("language", "address"), [("javascript", "sqlite"), ("lua", "sqlite"), ("javascript", "postgres")], indirect=["address"]
+    ("language", "address"), [("javascript", "sqlite"), ("lua", "postgres")], indirect=["address"]
 )
 
 __all__ = [

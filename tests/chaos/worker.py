@@ -81,7 +81,7 @@ class Notes:
 
 
 class Forgetful:
-    """A store that is broken on purpose: it acknowledges every fiftieth commit without writing it."""
+    """A store that is broken on purpose: it acknowledges every tenth commit without writing it."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._count = store, 0
@@ -93,7 +93,7 @@ class Forgetful:
         outcomes: list[HoldfastError | None] = []
         for commit in commits:
             self._count += 1
-            outcomes += [None] if self._count % 50 == 0 else self._store.commit([commit])
+            outcomes += [None] if self._count % 10 == 0 else self._store.commit([commit])
         return outcomes
 
 

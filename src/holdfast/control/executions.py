@@ -152,8 +152,12 @@ class Executions:
     def _turn(self, execution_id: UUID) -> Turn:
         store = self._runtime.store
         found = store.get_execution(execution_id)
-        queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
-        session = store.get_session(found.session_id)
+        while True:  # until nothing has moved between the first look and the last
+            queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
+            session = store.get_session(found.session_id)
+            before, found = found, store.get_execution(execution_id)
+            if (before.status, before.last_step, before.seq) == (found.status, found.last_step, found.seq):
+                break
         if any(query.kind is QueryKind.TOOL for query in queries.items):
             with contextlib.suppress(HoldfastError):  # so that it is known at once whether its tools are ours
                 self._runtime.core.shelf.get(session.template_id, session.template_version)

@@ -307,8 +307,12 @@ class Sessions:
         session_id = (await self.get(session)).id
         return await self._runtime.call(self._runtime.store.list_errors, session_id, **_given.page(limit, after))
 
-    async def resolve_error(self, session: UUID | str, error: UUID | str) -> None:
+    async def resolve_error(self, session: UUID | str, error: UUID | str, *, idempotency_key: str | None = None) -> None:
         """Notes that an error was dealt with."""
         now = int(self._runtime.settings.clock())
         session_id, error_id = parse_id(session, "session"), parse_id(error, "error entry")
-        await self._runtime.call(self._runtime.store.resolve_error, session_id, error_id, now)
+
+        async def do() -> None:
+            await self._runtime.call(self._runtime.store.resolve_error, session_id, error_id, now)
+
+        await self._once.simple(idempotency_key, {"resolve": str(error_id), "session": str(session_id)}, do)

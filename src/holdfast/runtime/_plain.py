@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:
     if kind in _SIMPLE:
         return value
     if kind is BigInt:
-        return str(value)
+        return str(int(value))  # without its name
     if kind is Date:
         return None if value.datetime is None else value.datetime.isoformat()
     if kind is bytes:

@@ -34,6 +34,7 @@ class Core:
     node: UUID
     clock: Callable[[], float]
     begin_after_ms: float = 50
+    stopping: bool = False
     committer: Committer = field(init=False)
     watch: "Workers[Any]" = field(init=False)
     _random: random.Random = field(default_factory=random.Random)
@@ -48,6 +49,10 @@ class Core:
         if session.owner != self.node:
             session.owner = self.node
             session.fence += 1
+
+    def is_stopping(self) -> bool:
+        """Whether scripts that run are to be stopped, to go on in another process."""
+        return self.stopping
 
     def report(self, error: HoldfastError) -> None:
         """For the operator: what went wrong in the host, with its cause. Clients see only the error itself."""

@@ -26,6 +26,7 @@ from holdfast.runtime.workers import Workers
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
 
 _RETRIES: Final = 5
+_AGAIN_S: Final = 0.1
 
 
 @dataclass(slots=True, eq=False)
@@ -222,8 +223,8 @@ class Dispatcher:
         if resident is not None:
             resident.hibernate()
 
-    async def close(self) -> None:
-        """Refuses new jobs, and those that wait; lets those that run come to their end."""
+    async def close(self, grace_ms: float) -> None:
+        """Refuses new jobs, and those that wait. Those that run have so long to come to their end; then they are stopped, to go on later."""
         self._closed = True
         for slot in self._slots.values():
             for task in (*slot.tasks, *slot.parked):
@@ -231,11 +232,28 @@ class Dispatcher:
                     task.future.set_exception(RuntimeClosed())
             slot.tasks.clear()
             slot.parked.clear()
-        await asyncio.to_thread(self.workers.close)
+        ended = asyncio.ensure_future(asyncio.to_thread(self.workers.close))
+        await asyncio.wait([ended], timeout=grace_ms / 1000)
+        while not ended.done():
+            await asyncio.to_thread(self._interrupt)
+            await asyncio.wait([ended], timeout=_AGAIN_S)
         self._settle()
         for slot in self._slots.values():
             self._drop(slot)
         self._slots.clear()
+
+    def _interrupt(self) -> None:
+        """Stops the scripts that run. What they do is durable first, so that whoever opens the store next goes on with it."""
+        self._core.stopping = True
+        for slot in list(self._slots.values()):
+            resident = slot.resident
+            if slot.busy is None or resident is None:
+                continue
+            begin, sandbox = resident.begin, resident.sandbox
+            if begin is not None and sandbox is not None:
+                with contextlib.suppress(HoldfastError):  # then it is as if it had never been asked for
+                    begin()
+                sandbox.cancel()
 
     # ---- on worker threads ---------------------------------------------------------------------------------------------------------
 

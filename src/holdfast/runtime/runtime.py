@@ -53,12 +53,14 @@ class Settings:
     """How a runtime behaves.
 
     `resident` sessions stay in memory. A process whose lease of `lease_ms` has run out is taken for dead. A step that takes longer than
-    `begin_after_ms` is durable before it ends.
+    `begin_after_ms` is durable before it ends. On closing, scripts have `grace_ms` to end or pause; then they are stopped, and go on
+    when the store is opened again.
     """
 
     resident: int = 256
     lease_ms: int = 10_000
     begin_after_ms: float = 50
+    grace_ms: float = 2_000
     clock: Callable[[], float] = system_clock
 
 
@@ -119,7 +121,7 @@ class Runtime:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self._dispatcher.close()
+        await self._dispatcher.close(self.settings.grace_ms)
         for waiter in [waiter for waiters in self._waiters.values() for waiter in waiters]:
             if not waiter.done():
                 waiter.set_result(None)  # who looks again is told that this is closed

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 import zstandard
@@ -20,7 +20,15 @@ from holdfast.runtime.effects import Function, Tool
 from holdfast.sandbox import LANGUAGES, Engine, Guest, Language, Loader, Module, Modules, Source, Template
 from holdfast.store import Store
 
-_KINDS: Final = {".js": "module", ".mjs": "module", ".cjs": "commonjs", ".json": "json", ".lua": "script"}
+ModuleKind = Literal["module", "commonjs", "script", "json"]
+
+_KINDS: Final[dict[str, ModuleKind]] = {
+    ".js": "module",
+    ".mjs": "module",
+    ".cjs": "commonjs",
+    ".json": "json",
+    ".lua": "script",
+}
 _LARGEST: Final = 1 << 30
 
 
@@ -134,7 +142,12 @@ def _language(spec: TemplateSpec) -> Language:
 
 def _modules(spec: TemplateSpec, functions: Mapping[str, Function]) -> Loader:
     """The modules of a template: its files, and one for each group of functions that it grants."""
-    modules = {file.filename: Module(_kind(file.filename, spec), file.text) for file in spec.modules}  # type: ignore[arg-type]
+    modules: dict[str, Module] = {}
+    for file in spec.modules:
+        module = Module(_kind(file.filename, spec), file.text)
+        modules[file.filename] = module
+        if module.kind == "script":  # as Lua names them: require("folder.name")
+            modules[file.filename.removesuffix(".lua").replace("/", ".")] = module
     groups: dict[str, list[str]] = {}
     for name in functions:
         group, dot, member = name.rpartition(".")
@@ -143,5 +156,5 @@ def _modules(spec: TemplateSpec, functions: Mapping[str, Function]) -> Loader:
     return Modules(modules | {group: Module("functions", names=tuple(names)) for group, names in groups.items()})
 
 
-def _kind(filename: str, spec: TemplateSpec) -> str:
+def _kind(filename: str, spec: TemplateSpec) -> ModuleKind:
     return _KINDS.get(PurePosixPath(filename).suffix, "script" if spec.language == "lua" else "module")

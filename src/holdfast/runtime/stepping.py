@@ -50,7 +50,7 @@ from holdfast.domain import (
     new_id,
     prompt_size,
 )
-from holdfast.runtime._errors import EffectUncertain, HostFailed, LimitExceeded, ReplayDiverged
+from holdfast.runtime._errors import EffectUncertain, HostFailed, LimitExceeded, ReplayDiverged, RuntimeClosed
 from holdfast.runtime._plain import plain
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung
@@ -178,7 +178,11 @@ class Stepper:
         refusals = 0
         try:
             while True:
+                if self._core.is_stopping():
+                    raise RuntimeClosed
                 outcome = sandbox.step(request, now=self._now, seed=seed)
+                if isinstance(outcome, Cancelled) and self._core.is_stopping() and not resident.is_cancelled():
+                    raise RuntimeClosed
                 self._take(outcome)
                 refused = self._ask(outcome.queries) if type(outcome) is Paused and outcome.queries else None
                 if not refused:
@@ -191,7 +195,7 @@ class Stepper:
                     sandbox.close()
                     return _Crashed(LimitExceeded("the script keeps asking for what is refused"))
                 request, seed = Resume(refused), None
-        except (RequestRefused, ValueRefused, LeaseLost, StoreError):
+        except (RequestRefused, ValueRefused, LeaseLost, StoreError, RuntimeClosed):
             raise
         except (ReplayDiverged, GuestFault) as error:
             return _Crashed(error)
@@ -212,7 +216,7 @@ class Stepper:
             if resident.begin is None:
                 return
             session = resident.session
-            expected, fence = session.version, session.fence
+            expected, fence, owner = session.version, session.fence, session.owner
             self._core.own(session)
             if session.state is not SessionState.RUNNING:
                 session.state = SESSION.next(session.state, SessionState.RUNNING)
@@ -220,6 +224,8 @@ class Stepper:
                 execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
             session.execution_id = execution.id
             attempts = work.begun.attempts if work.begun is not None else 1
+            if self._core.is_stopping():  # an orderly end is not the step's fault
+                attempts = 0
             request = request_as_dict(work.request) | {"events": work.events}
             begun = Begun(execution.id, request, self._now, list(resident.journal.effects), attempts)
             commit = Commit(
@@ -231,7 +237,11 @@ class Stepper:
                 commit.new_executions = stored
             else:
                 commit.executions = stored
-            self._core.committer.commit(commit)
+            try:
+                self._core.committer.commit(commit)
+            except HoldfastError:  # the commit at the end of the step must not miss a version that never was
+                session.version, session.fence, session.owner = expected, fence, owner
+                raise
             work.durable = True
 
     def _as_it_began(self, session: Session, execution: Execution) -> None:

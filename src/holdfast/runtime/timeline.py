@@ -61,7 +61,6 @@ class _Place:
     origin: Origin | None
     execution: Execution | None = None
     queries: list[Query] = field(default_factory=list)
-    wake_at: int | None = None
     starts: bool = False
 
 
@@ -74,7 +73,7 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if number == session.head and session.state is not SessionState.CRASHED:
         waiting = session.state is SessionState.PAUSED
         queries = list(resident.open.values())
-        return _Place(number, origin, resident.execution if waiting else None, queries, session.wake_at)
+        return _Place(number, origin, resident.execution if waiting else None, queries)
     if origin == (session.id, 0):
         return _Place(0, _waited_for_nothing(core, origin))
     node = core.store.get_node(origin)
@@ -85,9 +84,7 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if node.wake_at is not None:
         asked = queries[0].asked_at if queries else node.created_at
         queries.append(Query(origin.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
-    due = [query.deadline for query in queries if query.deadline is not None]
-    wake_at = min([*due, *([] if node.wake_at is None else [node.wake_at])], default=None)
-    return _Place(number, origin, execution, queries, wake_at)
+    return _Place(number, origin, execution, queries)
 
 
 def _beginning(core: Core, session: Session) -> Origin | None:
@@ -138,8 +135,12 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
         again.number = session.queries if renumber or query.number == 0 else query.number
         again.session_id, again.execution_id = session.id, execution.id
         again.state, again.answer, again.closed_at, again.started_at = QueryState.OPEN, None, None, None
+        if query.deadline is not None:  # it is asked once more, and has as long as it had
+            again.deadline = now + query.deadline - query.asked_at
+        again.asked_at = now
         queries.append(again)
-    session.execution_id, session.wake_at = execution.id, place.wake_at
+    due = [query.deadline if query.guest_id is not None else query.payload["wake_at"] for query in queries]
+    session.execution_id, session.wake_at = execution.id, min([at for at in due if at is not None], default=None)
     event = Event(1, now, EventType.SYSTEM.value, {"level": "info", "message": message})
     return execution, Step(number, session.head, execution.id, now, 1, [event]), queries
 

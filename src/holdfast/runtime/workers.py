@@ -73,9 +73,9 @@ class Workers(Generic[Job]):
 
     def _add(self) -> None:
         thread = threading.Thread(target=self._working, name="holdfast-worker", daemon=True)
-        with self._lock:
+        with self._lock:  # whoever sees it can join it
             self._threads.add(thread)
-        thread.start()
+            thread.start()
 
     def _working(self) -> None:
         while True:

@@ -10,6 +10,7 @@ import binascii
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
@@ -307,10 +308,29 @@ def events_of(first_seq: int, events: str | None) -> list[Event]:
 
 
 def node_of(row: Row) -> Node:
-    """number, parent, execution_id, created_at, depth, base's session id, base's number, size, open"""
-    number, parent, execution_id, created_at, depth, base_session, base_number, size, waiting = row
+    """number, parent, execution_id, created_at, depth, base's session id, base's number, size, open, wake_at"""
+    number, parent, execution_id, created_at, depth, base_session, base_number, size, waiting, wake_at = row
     base, numbers = origin_of(base_session, base_number), tuple(unpack(waiting)) if waiting else ()
-    return Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers)
+    return Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers, wake_at)
+
+
+def nodes_of(rows: Iterable[Row]) -> list[Node]:
+    """The checkpoints among all steps of a session. The parent of one is the nearest that is still there."""
+    kept: list[Row] = []
+    gone: dict[int, int] = {}
+    for row in rows:
+        if row[4] is None:
+            gone[row[0]] = row[1]
+        else:
+            kept.append(row)
+    return [node_of((row[0], nearest(row[1], gone), *row[2:])) for row in kept]
+
+
+def nearest(parent: int, gone: dict[int, int]) -> int:
+    """The nearest ancestor that is not gone."""
+    while parent in gone:
+        parent = gone[parent]
+    return parent
 
 
 def link_of(row: Row) -> Link:

@@ -30,6 +30,7 @@ from holdfast.store._rows import (
     execution_of,
     link_of,
     node_of,
+    nodes_of,
     plain,
     query_of,
     read_cursor,
@@ -235,7 +236,7 @@ class SessionReads:
 
     def list_nodes(self, session_id: UUID) -> list[Node]:
         with self._file.read() as connection:
-            return [node_of(row) for row in connection.execute(self._sql["list_nodes"], (session_id.bytes,))]
+            return nodes_of(connection.execute(self._sql["list_nodes"], (session_id.bytes,)))
 
     def list_dependents(self, session_id: UUID) -> list[Link]:
         with self._file.read() as connection:

@@ -35,7 +35,7 @@ from holdfast.domain import (
 )
 from holdfast.store._errors import StoreUnavailable
 from holdfast.store._memory_commits import Tables, Writing, copy_error, copy_execution, copy_query, copy_reply, copy_session
-from holdfast.store._rows import begun_of, begun_text, cursor, pack, read_cursor, unpack, version_of, version_row
+from holdfast.store._rows import begun_of, begun_text, cursor, nearest, pack, read_cursor, unpack, version_of, version_row
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
 
 Item = TypeVar("Item")
@@ -284,8 +284,19 @@ class MemoryStore:
     def list_nodes(self, session_id: UUID) -> list[Node]:
         with self._lock:
             steps = sorted(self._kept.steps.get(session_id, {}).values(), key=lambda step: step.number)
+            gone = {step.number: step.parent for step in steps if step.checkpoint is None}
             return [
-                Node(s.number, s.parent, s.execution_id, s.created_at, c.depth, c.base, len(c.sealed), c.open)
+                Node(
+                    s.number,
+                    nearest(s.parent, gone),
+                    s.execution_id,
+                    s.created_at,
+                    c.depth,
+                    c.base,
+                    len(c.sealed),
+                    c.open,
+                    c.wake_at,
+                )
                 for s in steps
                 if (c := s.checkpoint) is not None and s.number > 0
             ]

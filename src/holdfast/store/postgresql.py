@@ -300,7 +300,7 @@ class PostgresqlStore:
         return _rows.node_of(_found(self._row("get_node", {"id": at.session_id, "number": at.number}), CheckpointNotFound))
 
     def list_nodes(self, session_id: UUID) -> list[Node]:
-        return [_rows.node_of(row) for row in self._all("list_nodes", {"id": session_id})]
+        return _rows.nodes_of(self._all("list_nodes", {"id": session_id}))
 
     def list_forks(self, session_id: UUID) -> list[Session]:
         return [_rows.session_of(row) for row in self._all("list_forks", (session_id,))]

@@ -253,7 +253,7 @@ class Store(Protocol):
         """`CheckpointNotFound`."""
 
     def list_nodes(self, session_id: UUID) -> list[Node]:
-        """All checkpoints of a session, in the order of their numbers."""
+        """All checkpoints of a session, in the order of their numbers. A parent is the nearest that was not pruned."""
 
     def list_forks(self, session_id: UUID) -> list[Session]:
         """The sessions that were forked from it."""

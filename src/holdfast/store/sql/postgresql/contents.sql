@@ -59,7 +59,7 @@ ORDER BY q.number LIMIT %(limit)s
 
 -- name: node_columns
 t.number, t.parent, t.execution_id, t.created_at, t.depth,
-    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open
+    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open, t.wake_at
 
 -- name: get_node
 SELECT {node_columns} FROM steps AS t
@@ -67,7 +67,7 @@ WHERE t.session = (SELECT key FROM sessions WHERE id = %(id)s) AND t.number = %(
 
 -- name: list_nodes
 SELECT {node_columns} FROM steps AS t
-WHERE t.session = (SELECT key FROM sessions WHERE id = %(id)s) AND t.number > 0 AND t.depth IS NOT NULL
+WHERE t.session = (SELECT key FROM sessions WHERE id = %(id)s) AND t.number > 0
 ORDER BY t.number
 
 -- name: list_dependents

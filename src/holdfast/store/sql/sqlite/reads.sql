@@ -13,7 +13,7 @@ q.place & 0xfffffff, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, 
 
 -- name: node_columns
 t.number, t.parent, t.execution_id, t.created_at, t.depth,
-iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open
+iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open, t.wake_at
 
 -- name: link_columns
 s.id, t.number, t.depth, iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, t.sealed
@@ -178,7 +178,7 @@ WHERE s.id = ? AND t.number = ? AND t.number > 0 AND t.depth IS NOT NULL
 
 -- name: list_nodes
 SELECT {node_columns} FROM sessions s JOIN steps t ON t.session = s.key LEFT JOIN sessions b ON b.key = t.base_session
-WHERE s.id = ? AND t.number > 0 AND t.depth IS NOT NULL ORDER BY t.number
+WHERE s.id = ? AND t.number > 0 ORDER BY t.number
 
 -- name: list_dependents
 SELECT {link_columns}
