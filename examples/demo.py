@@ -83,7 +83,9 @@ async def branch(address: str) -> None:
         print("\nforks: one pause, two futures, and no byte copied")
         await hf.templates.create("short", limits=Limits(wall_ms=200))
         session = await hf.sessions.create("short")
-        await hf.executions.run(session.id, "const trail = ['start']; trail.push(await ask('Left or right?')); trail.join(' > ')")
+        await hf.executions.run(
+            session.id, "const trail = ['start']; trail.push(await ask('Left or right?')); trail.join(' > ')"
+        )
         for answer in ("left", "right"):
             fork = await hf.sessions.fork(session.id)
             print(f"  {value(await hf.queries.answer(fork.id, answer))}")

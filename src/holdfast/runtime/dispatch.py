@@ -79,6 +79,8 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._slots: OrderedDict[UUID, Slot] = OrderedDict()
         self._finished: deque[tuple[Slot, Task, HoldfastError | Park | None]] = deque()
+        self._leaving: list[tuple[Slot, Task]] = []
+        self._under_way = 0
         self._closed = False
         self.workers: Workers[tuple[Slot, Task]] = Workers(self._work, core.committer.flush, core.begin_after_ms)
         self.recovered = 0
@@ -148,7 +150,25 @@ class Dispatcher:
                     self._unpark(slot)
                 continue
             slot.busy = task
+            self._hand_over(slot, task)
+
+    def _hand_over(self, slot: Slot, task: Task) -> None:
+        """Gives a job to the workers. While others are under way, jobs that come in one turn of the loop go together at its end: a
+        worker that wakes up earlier would only fight with the loop for Python's lock.
+        """
+        if not self._under_way:
+            self._under_way = 1
             self.workers.put((slot, task))
+            return
+        self._under_way += 1
+        self._leaving.append((slot, task))
+        if len(self._leaving) == 1:
+            self._loop.call_soon(self._leave)
+
+    def _leave(self) -> None:
+        leaving, self._leaving = self._leaving, []
+        for work in leaving:
+            self.workers.put(work)
 
     def _unpark(self, slot: Slot) -> None:
         """Lets the first of those who wait for the session try again, before those who came later."""
@@ -160,6 +180,7 @@ class Dispatcher:
         while self._finished:  # workers add to it meanwhile
             slot, task, error = self._finished.popleft()
             slot.busy = None
+            self._under_way -= 1
             if error is None:
                 self._succeeded(slot, task)
             else:
@@ -224,7 +245,7 @@ class Dispatcher:
             resident.hibernate()
 
     async def close(self, grace_ms: float) -> None:
-        """Refuses new jobs, and those that wait. Those that run have so long to come to their end; then they are stopped, to go on later."""
+        """Refuses new jobs, and those that wait. Those that run have so long to end; then they are stopped, to go on later."""
         self._closed = True
         for slot in self._slots.values():
             for task in (*slot.tasks, *slot.parked):
@@ -232,6 +253,7 @@ class Dispatcher:
                     task.future.set_exception(RuntimeClosed())
             slot.tasks.clear()
             slot.parked.clear()
+        self._leave()
         ended = asyncio.ensure_future(asyncio.to_thread(self.workers.close))
         await asyncio.wait([ended], timeout=grace_ms / 1000)
         while not ended.done():

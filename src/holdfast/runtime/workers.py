@@ -1,11 +1,10 @@
 """Threads that run jobs, and one that watches them.
 
-A few threads are enough while jobs are short: the interpreter runs one at a time, and what runs beside it is scripts and the store.
-When all of them are taken by slow scripts and jobs wait, the watch adds more, so that one session's script never delays another's call.
+One thread is enough while jobs are short: the interpreter runs one at a time anyway, and two would take its lock from each other at every
+step. When it is taken by a slow script and jobs wait, the watch adds others, so that one session's script does not delay another's call.
 """
 
-import contextlib
-import itertools
+import logging
 import queue
 import threading
 import time
@@ -15,10 +14,11 @@ from typing import Final, Generic, TypeVar
 from holdfast.domain import HoldfastError
 from holdfast.runtime.resident import Resident
 
-_TICK: Final = 0.01
-_BASE: Final = 2
+_log: Final = logging.getLogger("holdfast.runtime")
+_TICK: Final = 0.005
+_BASE: Final = 1
 _MOST: Final = 64
-_IDLE_S: Final = 5.0
+_SLOW_S: Final = 0.02
 
 Job = TypeVar("Job")
 
@@ -29,8 +29,7 @@ class Workers(Generic[Job]):
     def __init__(self, run: Callable[[Job], None], flush: Callable[[], None], begin_after_ms: float) -> None:
         self._run, self._flush, self._begin_after = run, flush, begin_after_ms / 1000
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._taken = itertools.count()
-        self._last_taken = 0
+        self._since: dict[threading.Thread, float] = {}
         self._running: dict[Resident, float] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
@@ -55,6 +54,8 @@ class Workers(Generic[Job]):
     def enter(self, resident: Resident) -> None:
         """A step of this session begins."""
         self._running[resident] = time.monotonic()
+        if not self._busy.is_set():  # the watch may have seen nobody while the session was loaded
+            self._busy.set()
 
     def leave(self, resident: Resident) -> None:
         """It has ended."""
@@ -78,36 +79,39 @@ class Workers(Generic[Job]):
             thread.start()
 
     def _working(self) -> None:
+        me = threading.current_thread()
         while True:
-            try:
-                job = self._jobs.get(timeout=None if len(self._threads) <= _BASE else _IDLE_S)
-            except queue.Empty:
-                with self._lock:
-                    if len(self._threads) <= _BASE:
-                        continue
-                    self._threads.discard(threading.current_thread())
-                    return
+            job = self._jobs.get()
             if job is None:
                 self._jobs.put(None)  # for the others, of whom there may be more than there were
                 return
-            self._last_taken = next(self._taken)
+            self._since[me] = time.monotonic()
             self._run(job)
-            del job
+            del job, self._since[me]
+            with self._lock:
+                if len(self._threads) - self._slow() > _BASE and not self._closed:  # those that were busy are back
+                    self._threads.discard(me)
+                    return
 
     def _watching(self) -> None:
         while not self._closed:
             self._busy.wait()
-            seen = self._last_taken
             time.sleep(_TICK)
-            self._flush()
+            if self._slow():  # whoever was to write may be at a script that takes long
+                self._flush()
             self._begin_slow()
             if self.backlog:
-                if seen == self._last_taken and len(self._threads) < _MOST:
+                if self._slow() >= len(self._threads) < _MOST:
                     self._add()
-            elif not self._running and not self._closed:
+            elif not self._running and not self._since and not self._closed:
                 self._busy.clear()
                 if self.backlog or self._running:
                     self._busy.set()
+
+    def _slow(self) -> int:
+        """How many threads have been at one job for a while."""
+        before = time.monotonic() - _SLOW_S
+        return sum(since < before for since in list(self._since.values()))
 
     def _begin_slow(self) -> None:
         """Steps that take long become durable, so that a crash does not lose them."""
@@ -117,5 +121,9 @@ class Workers(Generic[Job]):
             if now - since < self._begin_after or begin is None:
                 continue
             self._running[resident] = float("inf")
-            with contextlib.suppress(HoldfastError):  # the step goes on, and hears of it when it commits
+            try:
                 begin()
+            except HoldfastError as error:
+                _log.info("a step that takes long could not be made durable yet: %s", error)
+                if resident in self._running:
+                    self._running[resident] = now

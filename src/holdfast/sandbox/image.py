@@ -23,6 +23,7 @@ delta knows the image that it was made against.
 import hashlib
 import hmac
 import os
+import random
 import struct
 import threading
 import weakref
@@ -55,6 +56,12 @@ _SMALL: Final = 16384
 """Up to here no codes are made for the bytes that do not repeat: that takes as long as all else, and saves some thirty bytes."""
 
 
+# The system's own source would give Python's lock away each time. A child process must not draw what its parent draws.
+_tokens: Final = random.Random()  # noqa: S311 - a token is no secret: it tells images apart
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tokens.seed)
+
+
 class Label(NamedTuple):
     """Which image this is: the session it belongs to, and its number there."""
 
@@ -82,7 +89,7 @@ class Image:
         self, template: "Template", size: int, pages: dict[int, bytes], label: Label, token: bytes | None = None
     ) -> None:
         self.template, self.size, self.pages, self.label = template, size, pages, label
-        self.token = token or os.urandom(_TOKEN_SIZE)
+        self.token = token or _tokens.randbytes(_TOKEN_SIZE)
         self._since: tuple[weakref.ref[Image], list[int]] | None = None
 
     def page(self, number: int) -> bytes:

@@ -65,7 +65,7 @@ class CheckpointContract(Samples):
         self.change(session, {"steps": 3}, steps=[Step(3, 1, execution.id, T0 + 5, 2, [], checkpoint)])
         expected = [
             Node(1, 0, execution.id, T0 + 1, 1, None, 7, ()),
-            Node(3, 1, execution.id, T0 + 5, 2, Origin(session.id, 1), 1000, (4, 7)),
+            Node(3, 1, execution.id, T0 + 5, 2, Origin(session.id, 1), 1000, (4, 7), T0 + 9),
         ]
         assert self.store.list_nodes(session.id) == expected
         assert [self.store.get_node(Origin(session.id, number)) for number in (1, 3)] == expected
@@ -161,6 +161,11 @@ class CheckpointContract(Samples):
         before = self.store.get_node(Origin(session.id, 2))
         self.change(session, rebased=[Rebased(Origin(session.id, 2), None, b"whole")], pruned=[1])
         assert self.store.get_node(Origin(session.id, 2)) == before._replace(base=None, size=5)
+
+    def test_what_follows_a_pruned_checkpoint_follows_the_one_before_it(self) -> None:
+        session, _ = self.history(3)
+        self.change(session, rebased=[Rebased(Origin(session.id, 3), Origin(session.id, 1), b"merged")], pruned=[2])
+        assert [(node.number, node.parent) for node in self.store.list_nodes(session.id)] == [(1, 0), (3, 1)]
 
     def test_a_checkpoint_that_a_fork_needs_cannot_be_pruned(self) -> None:
         session, fork = self.dependent()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
+    Checkpoint,
     CheckpointNotFound,
     ErrorEntry,
     ErrorEntryNotFound,
@@ -27,6 +28,7 @@ from holdfast.domain import (
     Session,
     SessionNotFound,
     SessionState,
+    Step,
     Template,
     TemplateInUse,
     TemplateNotFound,
@@ -276,29 +278,20 @@ class MemoryStore:
             return links
 
     def get_node(self, at: Origin) -> Node:
-        for node in self.list_nodes(at.session_id):
-            if node.number == at.number:
-                return node
-        raise CheckpointNotFound
+        with self._lock:
+            step = self._kept.steps.get(at.session_id, {}).get(at.number)
+            if step is None or step.checkpoint is None or step.number == 0:
+                raise CheckpointNotFound
+            return _node(step, step.checkpoint, step.parent)
 
     def list_nodes(self, session_id: UUID) -> list[Node]:
         with self._lock:
             steps = sorted(self._kept.steps.get(session_id, {}).values(), key=lambda step: step.number)
             gone = {step.number: step.parent for step in steps if step.checkpoint is None}
             return [
-                Node(
-                    s.number,
-                    nearest(s.parent, gone),
-                    s.execution_id,
-                    s.created_at,
-                    c.depth,
-                    c.base,
-                    len(c.sealed),
-                    c.open,
-                    c.wake_at,
-                )
-                for s in steps
-                if (c := s.checkpoint) is not None and s.number > 0
+                _node(step, step.checkpoint, nearest(step.parent, gone))
+                for step in steps
+                if step.checkpoint is not None and step.number > 0
             ]
 
     def list_forks(self, session_id: UUID) -> list[Session]:
@@ -424,3 +417,8 @@ def _page(
 
 def _copy_version(version: TemplateVersion) -> TemplateVersion:
     return version_of(version.template_id, version_row(version))
+
+
+def _node(step: Step, made: Checkpoint, parent: int) -> Node:
+    size = len(made.sealed)
+    return Node(step.number, parent, step.execution_id, step.created_at, made.depth, made.base, size, made.open, made.wake_at)
