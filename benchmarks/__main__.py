@@ -8,6 +8,7 @@ from benchmarks import durable, sandbox
 from benchmarks.rows import Row
 
 SUITES = {"durable": durable.run, "sandbox": sandbox.run}
+_WIDTH = 44
 
 
 def main() -> None:
@@ -18,14 +19,13 @@ def main() -> None:
     arguments = parser.parse_args()
     rows: list[Row] = []
     for suite in [arguments.suite] if arguments.suite else sorted(SUITES):
-        rows += SUITES[suite](arguments.only)
+        for row in SUITES[suite](arguments.only):
+            rows.append(row)
+            if not arguments.json:
+                print(f"{row.key:{_WIDTH}}  {row.value:>10.3f}  {row.against()}", flush=True)
     if arguments.json:
         machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
         print(json.dumps({"machine": machine} | {row.key: row.value for row in rows}, indent=2))
-        return
-    width = max((len(row.key) for row in rows), default=0)
-    for row in rows:
-        print(f"{row.key:{width}}  {row.value:>10.3f}  {row.against()}")
 
 
 if __name__ == "__main__":

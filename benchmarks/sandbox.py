@@ -40,14 +40,12 @@ WORKING: dict[Language, str] = {  # 1,000 live objects, and one small step betwe
 HEAP_64_MB = "globalThis.heap = Array.from({length: 60}, (_, i) => new Uint8Array(1 << 20).fill(i + 1));\n"
 
 
-def run(only: str = "") -> list[Row]:
+def run(only: str = "") -> Iterator[Row]:
     """All rows of the suite, or those whose measurement has this word in its name."""
-    rows: list[Row] = []
     with Engine() as engine:
         for measure in (create, resume, evaluate, fib, delta, delta_64mb, memory, hostile):
             if only in measure.__name__:
-                rows += measure(engine)
-    return rows
+                yield from measure(engine)
 
 
 def create(engine: Engine) -> Iterator[Row]:
