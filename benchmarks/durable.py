@@ -305,7 +305,7 @@ async def _answer(hf: Holdfast, session: UUID, times: int) -> list[float]:
 
 
 def _file_bytes(path: Path) -> int:
-    """The size of a database, with all of its log moved into it: the log is written over again and again, and never grows beyond its limit."""
+    """The size of a database with its log moved into it: the log is written over again and again, and stays as it is."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return path.stat().st_size
