@@ -19,12 +19,12 @@ from holdfast.store._migrations import migrate
 _KEPT_READERS: Final = 16
 _SHORTEST: Final = 512
 
-# Synchronous FULL: a commit is on the disk before it is acknowledged. A longer log than the usual 1,000 pages: the same page, changed
-# many times, is then written to the file once. What is deleted is overwritten, as sessions hold secrets.
+# Synchronous FULL: a commit is on the disk before it is acknowledged. The log keeps its usual length: while it still grows, a commit has to
+# wait for the file system too, which takes half as long again. What is deleted is overwritten, as sessions hold secrets.
 _WRITER: Final = """
 PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = ON;
-PRAGMA wal_autocheckpoint = 4000;
+PRAGMA wal_autocheckpoint = 1000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA secure_delete = ON;
 PRAGMA cache_size = -16384;
