@@ -443,17 +443,21 @@ def test_a_clock_that_jumps(tmp_path: Path) -> None:
 
 
 class Slow(Wrapped):
-    """Every commit takes 200 ms, every read 50 ms."""
+    """Every commit takes 200 ms, every read 50 ms. None may be asked for on the event loop's thread, which would stand still."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.store, name)
         if name.startswith(("get", "list", "load", "chain", "count", "is_")):
-            return lambda *args, **options: time.sleep(0.05) or found(*args, **options)
+            return lambda *args, **options: self._wait(0.05) or found(*args, **options)
         return found
 
     def commit(self, commits: Sequence[Commit]) -> list[HoldfastError | None]:
-        time.sleep(0.2)
+        self._wait(0.2)
         return self.store.commit(commits)
+
+    def _wait(self, seconds: float) -> None:
+        assert threading.current_thread() is not threading.main_thread(), "the event loop waits for the store"
+        time.sleep(seconds)
 
 
 def test_a_slow_store_does_not_hold_others_up() -> None:
@@ -463,30 +467,16 @@ def test_a_slow_store_does_not_hold_others_up() -> None:
         async with Holdfast.open(Slow(MemoryStore()), functions=[function]) as hf:
             await hf.templates.create("js", capabilities=[Capability("function", "note")])
             sessions = [await hf.sessions.create("js") for _ in range(8)]
-            lag = 0.0
-            stop = False
-
-            async def watch() -> None:
-                nonlocal lag
-                while not stop:
-                    begun = time.monotonic()
-                    await asyncio.sleep(0.005)
-                    lag = max(lag, time.monotonic() - begun - 0.005)
-
-            watching = asyncio.ensure_future(watch())
             begun = time.monotonic()
             source = "hf.call('note'); let x = 0; for (let i = 0; i < 1e5; i++) x += i; await ask('?')"
             turns = await asyncio.gather(*(hf.executions.run(session.id, source) for session in sessions))
             assert all(turn.execution.status is ExecutionStatus.PAUSED for turn in turns)
             ends = await asyncio.gather(*(hf.queries.answer(session.id, n) for n, session in enumerate(sessions)))
             took = time.monotonic() - begun
-            stop = True
-            await watching
             assert [result(turn) for turn in ends] == list(range(8))
             assert len(computed) == 8
             # One after the other would take 8 * 2 commits of 200 ms, and as many reads.
             assert took < 2.5, took
-            assert lag < 0.05, lag
 
     asyncio.run(main())
 
@@ -502,19 +492,8 @@ def test_waiting_for_a_tool_of_a_template_that_is_not_at_hand_does_not_block_the
             session = await made(one, capabilities=[Capability("tool", "ship")])
             turn = await one.executions.run(session, "await hf.tool('ship', 0.7)", background=True)
             async with Holdfast.open(Slow(open_store(address)), tools=[Tool("ship", ship)]) as other:
-                lags: list[float] = []
-
-                async def watch() -> None:
-                    while True:
-                        begun = time.monotonic()
-                        await asyncio.sleep(0.005)
-                        lags.append(time.monotonic() - begun - 0.005)
-
-                watching = asyncio.ensure_future(watch())
                 end = await other.executions.wait(turn.execution.id, timeout=10)
-                watching.cancel()
                 assert result(end) == "shipped"
-                assert max(lags) < 0.05, max(lags)
 
     asyncio.run(main())
 
