@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from holdfast.control._words import named
 from holdfast.domain import InvalidValue
 from holdfast.runtime import checked
 
@@ -34,9 +33,22 @@ def page(limit: int, after: str | None) -> dict[str, Any]:
     return {"limit": number(limit, "limit", 1, _LARGEST_PAGE), "after": after}
 
 
+def word(kind: type[Word], given: str) -> Word:
+    """The member of a vocabulary, by its name.
+
+    >>> from holdfast.domain import QueryState
+    >>> word(QueryState, "open")
+    <QueryState.OPEN: 'open'>
+    """
+    try:
+        return kind(given)
+    except ValueError:
+        raise InvalidValue(f"there is no {str(given)[:40]!r} here; there are {', '.join(kind)}") from None
+
+
 def words(kind: type[Word], values: Iterable[Any], what: str) -> list[Word]:
     """Words of a vocabulary."""
-    return [named(kind, value) for value in parts(object, values, what)]
+    return [word(kind, value) for value in parts(object, values, what)]
 
 
 def parts(kind: type[Part], values: Iterable[Part], what: str) -> tuple[Part, ...]:

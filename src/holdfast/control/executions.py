@@ -8,7 +8,6 @@ from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
-from holdfast.control._words import named
 from holdfast.domain import (
     EXECUTION,
     Budget,
@@ -20,6 +19,7 @@ from holdfast.domain import (
     InvalidValue,
     QueryKind,
     QueryState,
+    budget_of,
     new_id,
     parse_id,
 )
@@ -86,7 +86,7 @@ class Executions:
     ) -> Turn:
         """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`."""
         ctx = _given.mapping(ctx, "ctx")
-        budget = budget or Budget.parse(ctx.get("budget"))
+        budget = budget or budget_of(ctx)
         start = Start(new_id(), ExecutionKind.STRATEGY, source, "strategy", ctx, budget, wait, background)
         return await self._start(session, start, idempotency_key)
 
@@ -204,7 +204,7 @@ class Executions:
         after: str | None = None,
     ) -> Page[Execution]:
         """Newest first."""
-        statuses = [] if status is None else [named(ExecutionStatus, status)]
+        statuses = [] if status is None else [_given.word(ExecutionStatus, status)]
         session_id = None if session is None else parse_id(session, "session")
         listed = self._runtime.store.list_executions
         return await self._runtime.call(listed, session_id, statuses=statuses, **_given.page(limit, after))

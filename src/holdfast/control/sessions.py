@@ -18,6 +18,7 @@ from holdfast.domain import (
     SessionState,
     new_id,
     parse_id,
+    query_id,
 )
 from holdfast.runtime import (
     Close,
@@ -247,7 +248,7 @@ class Sessions:
                 "execution_id": str(node.execution_id),
                 "created_at": node.created_at,
                 "bytes": node.size,
-                "open": [f"q-{number}" for number in node.open],
+                "open": [query_id(number) for number in node.open],
                 "head": node.number == session.head,
                 "children": [],
                 "forks": forks.get(node.number, []),

@@ -11,9 +11,10 @@ from uuid import UUID
 from holdfast.domain import HoldfastError, Session
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.shelf import Shelf
-from holdfast.store import Store
+from holdfast.store import Commit, Store
 
 if TYPE_CHECKING:
+    from holdfast.runtime.resident import Resident
     from holdfast.runtime.workers import Workers
 
 _log: Final = logging.getLogger("holdfast.runtime")
@@ -49,6 +50,16 @@ class Core:
         if session.owner != self.node:
             session.owner = self.node
             session.fence += 1
+
+    def change(self, session: Session) -> Commit:
+        """The commit that takes a session from what the store has to its next version, to be filled with what changes."""
+        expected, fence = session.version, session.fence
+        self.own(session)
+        return Commit(session, expected, fence, self.token())
+
+    def now(self, resident: "Resident") -> int:
+        """The time, as far as a session is concerned: it never goes back."""
+        return max(int(self.clock()), resident.latest)
 
     def is_stopping(self) -> bool:
         """Whether scripts that run are to be stopped, to go on in another process."""

@@ -128,7 +128,7 @@ class Start(Job):
 
     def run(self, core: Core, resident: Resident) -> Commit:
         session = resident.session
-        now = max(int(core.clock()), resident.latest)
+        now = core.now(resident)
         first = session.steps + 1
         execution = Execution(
             self.id,
@@ -171,10 +171,8 @@ class StartUp(Job):
             return None
         for file in resident.shelved.startup[self._ran(core, resident) :]:
             return Start(new_id(), ExecutionKind.STARTUP, file.text, file.filename).run(core, resident)
-        expected, fence = session.version, session.fence
-        core.own(session)
         session.state = SESSION.next(session.state, SessionState.READY)
-        return Commit(session, expected, fence, core.token())
+        return core.change(session)
 
     def _ran(self, core: Core, resident: Resident) -> int:
         """How many of the files have run, on the way to the present state: there may have been others, before a rewind."""
@@ -227,7 +225,7 @@ class Answers(Job):
     def run(self, core: Core, resident: Resident) -> Commit | None:
         if not self._fresh:
             return None
-        now = max(int(core.clock()), resident.latest)
+        now = core.now(resident)
         work = Work(Resume(), reply=self._reply)
         given_answers: dict[int, Any] = {}
         for query, answer in self._fresh:
@@ -303,7 +301,7 @@ class Wake(Job):
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
         session = resident.session
-        now = max(int(core.clock()), resident.latest)
+        now = core.now(resident)
         if session.wake_at == self._at:
             now = max(now, self._at)  # whoever sent this has waited long enough, whatever the clock did in between
         if session.state is not SessionState.PAUSED or session.wake_at is None or session.wake_at > now:
@@ -344,11 +342,10 @@ class StartTool(Job):
             self.elsewhere = starter not in (None, core.node) and core.store.is_alive(starter)
             self.uncertain = not self.elsewhere
             return None
-        session = resident.session
-        expected, fence = session.version, session.fence
-        core.own(session)
-        query.started_at = max(int(core.clock()), resident.latest)
-        return Commit(session, expected, fence, core.token(), closed=[query])
+        query.started_at = core.now(resident)
+        commit = core.change(resident.session)
+        commit.closed = [query]
+        return commit
 
     def result(self, resident: Resident) -> Query | Answer | None:
         """The query, if the tool is to be run; what to tell the script, if nobody knows; None if it is settled, or runs elsewhere."""
@@ -379,14 +376,11 @@ class Close(Job):
         session = resident.session
         if session.state is SessionState.CLOSED:
             return None
-        if session.state is SessionState.PAUSED:
-            commit = Stepper(core, resident, Work(Resume())).cancel()
-        else:
-            expected, fence = session.version, session.fence
-            core.own(session)
-            commit = Commit(session, expected, fence, core.token())
+        commit = (
+            Stepper(core, resident, Work(Resume())).cancel() if session.state is SessionState.PAUSED else core.change(session)
+        )
         session.state = SESSION.next(session.state, SessionState.CLOSED)
-        session.closed_at = session.updated_at = max(int(core.clock()), resident.latest)
+        session.closed_at = session.updated_at = core.now(resident)
         return commit
 
 

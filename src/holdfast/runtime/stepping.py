@@ -127,27 +127,23 @@ class Stepper:
         self._before: tuple[int, int, Metrics] | None = None
         """Counters before the first query of a step that goes on after it."""
         now = work.begun.now if work.begun is not None else core.clock()
-        self._now = max(math.ceil(now), resident.latest)
+        self._now = resident.latest = max(math.ceil(now), resident.latest)
 
     def cancel(self) -> Commit:
         """The commit by which a paused execution is dropped where it stands."""
-        self._resident.latest = self._now
         return self._commit(Cancelled(), 0)
 
     def drop(self) -> Commit:
         """The commit by which a paused execution ends because the session goes on from elsewhere."""
-        self._resident.latest = self._now
         return self._commit(_Dropped(), 0)
 
     def give_up(self, error: HoldfastError) -> Commit:
         """The commit by which a step that cannot be run is rolled back."""
-        self._resident.latest = self._now
         return self._commit(_Crashed(error), 0)
 
     def run(self, *, begin: bool = False, begun: Callable[[], object] | None = None) -> Commit:
         """The commit that makes the step count. With `begin` it is durable first that the step runs; `begun` hears of that."""
         resident, work = self._resident, self._work
-        resident.latest = self._now
         if begin:
             resident.journal.effects = list(work.begun.effects) if work.begun is not None else []
             resident.begin = self._begin
@@ -217,20 +213,14 @@ class Stepper:
                 return
             session = resident.session
             expected, fence, owner = session.version, session.fence, session.owner
-            self._core.own(session)
-            if session.state is not SessionState.RUNNING:
-                session.state = SESSION.next(session.state, SessionState.RUNNING)
-            if execution.status is not ExecutionStatus.RUNNING:
-                execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
-            session.execution_id = execution.id
+            commit = self._core.change(session)
+            self._runs()
             attempts = work.begun.attempts if work.begun is not None else 1
             if self._core.is_stopping():  # an orderly end is not the step's fault
                 attempts = 0
             request = request_as_dict(work.request) | {"events": work.events}
             begun = Begun(execution.id, request, self._now, list(resident.journal.effects), attempts)
-            commit = Commit(
-                session.copy(), expected, fence, self._core.token(), closed=work.closed, begun=begun, reply=work.reply
-            )
+            commit.session, commit.closed, commit.begun, commit.reply = session.copy(), work.closed, begun, work.reply
             stored = [execution.copy()]
             self._as_it_began(commit.session, stored[0])
             if work.started is not None and not work.durable:
@@ -243,6 +233,15 @@ class Stepper:
                 session.version, session.fence, session.owner = expected, fence, owner
                 raise
             work.durable = True
+
+    def _runs(self) -> None:
+        """The session and the execution run, if they did not before."""
+        session, execution = self._resident.session, self._execution
+        if session.state is not SessionState.RUNNING:
+            session.state = SESSION.next(session.state, SessionState.RUNNING)
+        if execution.status is not ExecutionStatus.RUNNING:
+            execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
+        session.execution_id = execution.id
 
     def _as_it_began(self, session: Session, execution: Execution) -> None:
         """What the step has counted so far is counted again when it is run again."""
@@ -355,16 +354,10 @@ class Stepper:
     def _commit(self, outcome: Outcome | _Crashed, used: float) -> Commit:
         resident, work, execution, now = self._resident, self._work, self._execution, self._now
         session = resident.session
-        expected, fence = session.version, session.fence
-        self._core.own(session)
+        commit = self._core.change(session)
         session.steps += 1
         number, parent = session.steps, session.head
-        was = session.state
-        if was is not SessionState.RUNNING:
-            session.state = SESSION.next(was, SessionState.RUNNING)
-        if execution.status is not ExecutionStatus.RUNNING:
-            execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
-        session.execution_id = execution.id
+        self._runs()
         resident.execution = execution
         metrics = execution.metrics
         metrics.steps += 1
@@ -389,17 +382,8 @@ class Stepper:
             session.wake_at = self._due()
         session.updated_at = now
         execution.last_step = number
-        step = Step(number, parent, execution.id, now, self._first_seq, self._events, checkpoint)
-        commit = Commit(
-            session,
-            expected,
-            fence,
-            self._core.token(),
-            steps=[step],
-            asked=self._asked,
-            closed=work.closed,
-            errors=self._errors,
-        )
+        commit.steps = [Step(number, parent, execution.id, now, self._first_seq, self._events, checkpoint)]
+        commit.asked, commit.closed, commit.errors = self._asked, work.closed, self._errors
         if work.started is not None and not work.durable:
             commit.new_executions = [execution]
         else:

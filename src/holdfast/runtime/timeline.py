@@ -166,7 +166,7 @@ class Fork(Job):
     def run(self, core: Core, resident: Resident) -> None:
         """Makes the sessions, and waits until they are durable. The source is not changed."""
         place = _place(core, resident, self._number)
-        now = max(int(core.clock()), resident.latest)
+        now = core.now(resident)
         commits = [self._commit(core, resident.session, place, now) for _ in range(self._count)]
         if self._reply is not None:
             commits[-1].reply = self._reply._replace(outcome={"session_ids": [str(commit.session.id) for commit in commits]})
@@ -228,13 +228,10 @@ class Rewind(Job):
         session = resident.session
         place = _place(core, resident, self._number)
         place.queries = [query.copy() for query in place.queries]
-        if session.state is SessionState.PAUSED:
-            commit = Stepper(core, resident, Work(Resume())).drop()
-        else:
-            expected, fence = session.version, session.fence
-            core.own(session)
-            commit = Commit(session, expected, fence, core.token())
-        now = resident.latest = max(int(core.clock()), resident.latest)
+        commit = (
+            Stepper(core, resident, Work(Resume())).drop() if session.state is SessionState.PAUSED else core.change(session)
+        )
+        now = resident.latest = core.now(resident)
         session.head, session.seed, session.updated_at, session.wake_at = self._number, fresh_seed(), now, None
         if place.execution is not None:
             message = f"rewound to checkpoint {self._number}"
@@ -275,11 +272,11 @@ class Prune(Job):
         victims = doomed(session.id, nodes, session.head, forks, self._keep, self._before)
         if not victims:
             return None
-        expected, fence = session.version, session.fence
-        core.own(session)
-        rebased = rebase(core.store, session.id, nodes, victims, core.key)
+        commit = core.change(session)
+        commit.rebased = rebase(core.store, session.id, nodes, victims, core.key)
+        commit.pruned = sorted(victims)
         self.pruned = len(victims)
-        return Commit(session, expected, fence, core.token(), pruned=sorted(victims), rebased=rebased)
+        return commit
 
     def result(self, resident: Resident) -> int:
         return self.pruned
