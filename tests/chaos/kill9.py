@@ -44,10 +44,13 @@ def read_notes(path: Path) -> list[list[Any]]:
 # ---- killing -----------------------------------------------------------------------------------------------------------------------
 
 
-def one_round(address: str, folder: Path, seed: int, longest_ms: float, *options: str) -> None:
-    """Starts a worker and kills it some time after it is ready; or, in one round of four, some time after it began to open the store."""
+def one_round(address: str, folder: Path, seed: int, longest_ms: float, *options: str, awaited: str | None = None) -> None:
+    """Starts a worker and kills it some time after it has noted what is awaited.
+
+    If nothing is said that is being ready; or, in one round of four, that it began to open the store.
+    """
     dice = random.Random(seed)
-    awaited = "opening" if dice.random() < 0.25 else "ready"
+    awaited = awaited or ("opening" if dice.random() < 0.25 else "ready")
     notes, errors = folder / "notes", folder / "stderr"
     skip = notes.stat().st_size if notes.exists() else 0
     with (
@@ -75,7 +78,7 @@ def _has(notes: Path, skip: int, word: str) -> bool:
         return False
     with notes.open("rb") as file:
         file.seek(skip)
-        return f'["{word}"]\n'.encode() in file.read()
+        return f'["{word}"'.encode() in file.read()
 
 
 def look(address: str, notes: list[list[Any]], found: Counter[str]) -> None:
@@ -247,7 +250,8 @@ def run(address: str, rounds: int, seed: int, longest_ms: float = 1_500, *option
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number in range(rounds):
-            one_round(address, folder, seed + number, longest_ms, *options)
+            # However slow the machine is, the first one leaves something behind.
+            one_round(address, folder, seed + number, longest_ms, *options, awaited=None if number else "paused")
             look(address, read_notes(folder / "notes"), found)
         return found, asyncio.run(examine(address, folder))
 

@@ -1,6 +1,7 @@
 """Freezing and thawing, in both guests and on every way of running them."""
 
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -120,6 +121,28 @@ def test_deltas_compose_without_thawing(paused, template):
     assert template.open(over_template, KEY).pages == images[1].pages
     with pytest.raises(ImageForeign):
         compose(two, one, KEY)
+
+
+def test_a_delta_against_any_image_before_it(template, language):
+    """Which pages to look at is remembered from image to image; some are forgotten, and some come from a store."""
+    source = {
+        "javascript": "const all = []; for (let n = 0; ; n++) { all.push(await llm('x'), 'y'.repeat(n * 500)) }",
+        "lua": "local all = {} for n = 0, 1000 do all[#all + 1] = alc.llm('x') .. ('y'):rep(n * 500) end",
+    }[language]
+    dice = random.Random(5)
+    with template.create(seed=7, limits=PLENTY) as sandbox:
+        outcome = sandbox.step(Evaluate(source), now=NOW)
+        images = {0: sandbox.freeze()}
+        for number in range(1, 12):
+            outcome = sandbox.resume({outcome.queries[0].id: "an answer"}, now=NOW)
+            image = sandbox.freeze()
+            for _ in range(3):
+                before = images[dice.choice(list(images))]
+                opened = template.open(image.seal(KEY, before), KEY, before)
+                assert opened.pages == image.pages
+            images[number] = opened if dice.random() < 0.5 else image
+            if dice.random() < 0.4:
+                del images[dice.choice(list(images)[:-1])]
 
 
 def test_any_damage_is_noticed(paused, template):

@@ -1,5 +1,7 @@
-"""Small parts of the runtime, by themselves: values, requests, what may be pruned, workers, group commits, the journal."""
+"""Small parts of the runtime, by themselves: values, requests, what may be pruned, workers, the bell, group commits, the journal."""
 
+import asyncio
+import os
 import threading
 import time
 from typing import Any
@@ -10,9 +12,11 @@ import pytest
 from holdfast.domain import Answer, InvalidValue, Node, Origin, Session, SessionState, VersionConflict
 from holdfast.runtime import EffectKind, Function, ReplayDiverged
 from holdfast.runtime._plain import checked, plain
+from holdfast.runtime.bell import Bell
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.requests import given, request_as_dict, request_from_dict
+from holdfast.runtime.resident import base_depth
 from holdfast.runtime.timeline import difference, doomed
 from holdfast.runtime.workers import Workers
 from holdfast.sandbox import BigInt, Call, Evaluate, Failure, Map, Modules, Resume, RunFile, Set, Undefined
@@ -143,6 +147,69 @@ def test_slow_jobs_do_not_keep_others_waiting() -> None:
     assert done.wait(5)
     gate.set()
     workers.close()
+
+
+# ---- the bell ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_whatever_was_done_before_a_ring_is_heard(counted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not counted:
+        monkeypatch.delattr(os, "eventfd", raising=False)
+
+    async def listen() -> int:
+        done: list[int] = []
+        heard: list[int] = []
+        enough = asyncio.Event()
+
+        def hear() -> None:
+            heard.append(len(done))
+            if len(done) == 4 * 500:
+                enough.set()
+
+        bell = Bell(asyncio.get_running_loop(), hear)
+
+        def work() -> None:
+            for n in range(500):
+                done.append(n)
+                bell.ring()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        await asyncio.wait_for(enough.wait(), 10)
+        for thread in threads:
+            thread.join()
+        await asyncio.sleep(0.01)
+        bell.close()
+        before = len(heard)
+        bell.ring()
+        await asyncio.sleep(0.01)
+        assert len(heard) == before
+        return len(heard)
+
+    assert 0 < asyncio.run(listen()) <= 4 * 500
+
+
+def test_a_ring_after_the_loop_is_gone_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def make() -> Bell:
+        return Bell(asyncio.get_running_loop(), lambda: None)
+
+    monkeypatch.delattr(os, "eventfd", raising=False)
+    asyncio.run(make()).ring()
+
+
+# ---- the ladder --------------------------------------------------------------------------------------------------------------------
+
+
+def test_chains_are_short_and_each_base_is_at_hand() -> None:
+    ladder: list[int] = []
+    for depth in range(1, 5000):
+        ladder = [rung for rung in ladder if rung <= base_depth(depth)]
+        assert (ladder[-1] if ladder else 0) == base_depth(depth)
+        ladder.append(depth)
+        assert len(ladder) <= depth.bit_length() + 1
+    assert [depth for depth in range(1, 5000) if base_depth(depth) == 0] == [1]
 
 
 # ---- commits -----------------------------------------------------------------------------------------------------------------------

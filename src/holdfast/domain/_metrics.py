@@ -63,9 +63,8 @@ class Metrics:
 
     def as_row(self) -> list[int | str]:
         """As a short list, for a store."""
-        counters = [getattr(self, name) for name in _COUNTERS]
         prompt, answer = self.prompt_tokens, self.answer_tokens
-        return [*counters, prompt.tokens, prompt.source.value, answer.tokens, answer.source.value]
+        return [*_counters(self), prompt.tokens, prompt.source._value_, answer.tokens, answer.source._value_]
 
     @classmethod
     def from_row(cls, row: list[Any]) -> Self:
@@ -110,3 +109,4 @@ def _source(estimates: int) -> TokenSource:
 _values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*[f.name for f in fields(Metrics)])
 _HIDDEN = {"cpu_us", "estimated_prompts", "estimated_answers"}
 _COUNTERS = [f.name for f in fields(Metrics) if not f.name.endswith("_tokens")]
+_counters: Callable[[Metrics], tuple[int, ...]] = attrgetter(*_COUNTERS)

@@ -248,9 +248,8 @@ class Event(NamedTuple):
 class Checkpoint:
     """A state that can be gone back to.
 
-    `sealed` is the image, as a difference from `base`, or from the template if that is None. `depth` is how many checkpoints lie
-    between it and the template; those on the way to a base of depth `n & (n - 1)` make every chain short. `open` are the numbers of
-    the queries that waited.
+    `sealed` is the image, as a difference from `base`, or from the template if that is None. `depth` counts the states since the
+    template; the base is one of these. `open` are the numbers of the queries that waited.
     """
 
     depth: int

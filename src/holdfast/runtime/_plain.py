@@ -8,6 +8,8 @@ from holdfast.domain import InvalidValue
 from holdfast.sandbox import BigInt, Date, ErrorValue, Map, Set, Undefined
 
 LARGEST: Final = 16 << 20
+_SHORT: Final = LARGEST // 16
+"""Text of this length is not too large, whatever is in it."""
 _SIMPLE: Final = (str, int, float, bool, type(None))
 
 
@@ -39,6 +41,8 @@ def plain(value: Any) -> Any:
 
 def checked(value: Any, what: str) -> Any:
     """A caller's value, if it is JSON and not too large, as a store would give it back: a tuple is a list, a key is text."""
+    if type(value) is str and len(value) < _SHORT:
+        return value
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

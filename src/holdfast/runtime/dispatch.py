@@ -19,6 +19,7 @@ from uuid import UUID
 
 from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, SessionState, VersionConflict
 from holdfast.runtime._errors import RuntimeClosed
+from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Gone, Job, Park, Start, Wake, replay
 from holdfast.runtime.resident import Resident
@@ -37,6 +38,8 @@ class Task:
     future: "asyncio.Future[Any]"
     tries: int = 0
     ran: bool = False
+    over: bool = False
+    """Whether all but its commit is done. Others may see its end in the store before the loop hears of it."""
     cancelled: bool = False
     waited: bool = False
     """Whether it was parked, so that it is ahead of those that still are."""
@@ -58,8 +61,8 @@ class Slot:
     @property
     def executes(self) -> bool:
         """Whether the script runs, or is about to."""
-        jobs = [task.job for task in self.tasks] if self.busy is None else [self.busy.job, *(task.job for task in self.tasks)]
-        return any(job.executes and not (isinstance(job, Wake) and self._sleeps_not) for job in jobs)
+        tasks = self.tasks if self.busy is None or self.busy.over else (self.busy, *self.tasks)
+        return any(task.job.executes and not (isinstance(task.job, Wake) and self._sleeps_not) for task in tasks)
 
     @property
     def _sleeps_not(self) -> bool:
@@ -77,6 +80,7 @@ class Dispatcher:
     def __init__(self, core: Core, most_resident: int, settled: Callable[[Resident], None]) -> None:
         self._core, self._most, self._settled = core, most_resident, settled
         self._loop = asyncio.get_running_loop()
+        self._bell = Bell(self._loop, self._settle)
         self._slots: OrderedDict[UUID, Slot] = OrderedDict()
         self._finished: deque[tuple[Slot, Task, HoldfastError | Park | None]] = deque()
         self._leaving: list[tuple[Slot, Task]] = []
@@ -259,6 +263,7 @@ class Dispatcher:
         while not ended.done():
             await asyncio.to_thread(self._interrupt)
             await asyncio.wait([ended], timeout=_AGAIN_S)
+        self._bell.close()
         self._settle()
         for slot in self._slots.values():
             self._drop(slot)
@@ -284,7 +289,7 @@ class Dispatcher:
         core = self._core
         commit: Commit | None = None
         problem: HoldfastError | Park | None = None
-        task.ran = False
+        task.ran = task.over = False
         if task.job.looks and not self._is_current(slot):
             self._drop(slot)
         kept = slot.resident is not None
@@ -306,6 +311,7 @@ class Dispatcher:
             problem = HoldfastError("something went wrong in Holdfast that was not foreseen")
             problem.__cause__ = error
             core.report(problem)
+        task.over = True
         if commit is None:
             unproven = kept and not task.job.looks and (problem is None or not task.ran)
             if unproven and not self._is_current(slot):
@@ -343,5 +349,4 @@ class Dispatcher:
     def flushed(self) -> None:
         """On any thread: jobs have ended."""
         if self._finished:
-            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever waited
-                self._loop.call_soon_threadsafe(self._settle)
+            self._bell.ring()

@@ -43,6 +43,7 @@ from holdfast.sandbox import Evaluate, Request, Resume, RunFile
 from holdfast.store import Begun, Commit, LeaseLost, Reply
 
 _MOST_ATTEMPTS: Final = 10
+_ANSWER: Final = EventType.ANSWER.value
 
 
 @dataclass(slots=True)
@@ -250,7 +251,7 @@ def give(resident: Resident, work: Work, query: Query, answer: Answer, state: Qu
     query.answer, query.closed_at = answer, now
     del resident.open[query.number]
     work.closed.append(query)
-    work.events.append((EventType.ANSWER.value, {"query_id": query.id, "state": state.value}))
+    work.events.append((_ANSWER, {"query_id": query.id, "state": state._value_}))
     if query.kind is QueryKind.LLM:
         _count(resident, query, answer)
     return given(answer)

@@ -20,6 +20,19 @@ class Rung(NamedTuple):
     image: Image
 
 
+def base_depth(depth: int) -> int:
+    """How deep the base of a checkpoint lies: all chains are short, and few checkpoints repeat what one before them has.
+
+    The first one is against the template, and holds what starting the script has changed, which is most of it. Those after it are
+    against an earlier one, in the way in which a binary counter forgets its lowest digit.
+
+    >>> [base_depth(depth) for depth in range(1, 10)]
+    [0, 1, 1, 3, 1, 5, 5, 7, 1]
+    """
+    before = depth - 1
+    return (before & (before - 1)) + 1 if before else 0
+
+
 class Resident:
     """One session of this process. A worker thread has it to itself while a job of the session runs.
 

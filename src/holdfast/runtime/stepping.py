@@ -53,7 +53,7 @@ from holdfast.domain import (
 from holdfast.runtime._errors import EffectUncertain, HostFailed, LimitExceeded, ReplayDiverged, RuntimeClosed
 from holdfast.runtime._plain import plain
 from holdfast.runtime.requests import request_as_dict
-from holdfast.runtime.resident import Resident, Rung
+from holdfast.runtime.resident import Resident, Rung, base_depth
 from holdfast.sandbox import (
     Abandon,
     Breached,
@@ -347,7 +347,7 @@ class Stepper:
             metrics.ask(*prompt)
             session.llm_calls += 1
             session.tokens += prompt[1]
-        self._put(_QUERY, {"query_id": query.id, "kind": kind.value})
+        self._put(_QUERY, {"query_id": query.id, "kind": kind._value_})
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------
 
@@ -476,12 +476,12 @@ class Stepper:
         session, ladder, sandbox = resident.session, resident.ladder, resident.awake()
         image = sandbox.freeze(Label(session.id, number))
         depth = (ladder[-1].depth if ladder else 0) + 1
-        target = depth & (depth - 1)
-        while ladder and ladder[-1].depth > target:
-            ladder.pop()
-        base = ladder[-1] if ladder else None
+        kept, target = len(ladder), base_depth(depth)
+        while kept and ladder[kept - 1].depth > target:
+            kept -= 1
+        base = ladder[kept - 1] if kept else None
         sealed = image.seal(self._core.key, base.image if base else resident.shelved.template)
-        ladder.append(Rung(depth, Origin(session.id, number), image))
+        ladder[kept:] = [Rung(depth, Origin(session.id, number), image)]
         session.head, session.seed = number, None
         if sandbox.memory > metrics.peak_memory:
             metrics.peak_memory = sandbox.memory

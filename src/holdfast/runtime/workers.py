@@ -88,10 +88,16 @@ class Workers(Generic[Job]):
             self._since[me] = time.monotonic()
             self._run(job)
             del job, self._since[me]
-            with self._lock:
-                if len(self._threads) - self._slow() > _BASE and not self._closed:  # those that were busy are back
-                    self._threads.discard(me)
-                    return
+            if len(self._threads) > _BASE and self._is_spare(me):
+                return
+
+    def _is_spare(self, me: threading.Thread) -> bool:
+        """Whether those that were busy are back, and this thread is needed no more."""
+        with self._lock:
+            spare = len(self._threads) - self._slow() > _BASE and not self._closed
+            if spare:
+                self._threads.discard(me)
+        return spare
 
     def _watching(self) -> None:
         while not self._closed:

@@ -109,8 +109,16 @@ class Image:
 
     def changed_since(self, earlier: "Image") -> list[int]:
         """The numbers of the pages that may differ from an earlier image of the same template."""
-        if self._since is not None and self._since[0]() is earlier:
-            return self._since[1]
+        numbers: list[int] = []
+        image, since = self, self._since
+        while since is not None:
+            numbers += since[1]
+            previous = since[0]()
+            if previous is earlier:
+                return since[1] if image is self else sorted(set(numbers))
+            if previous is None:
+                break
+            image, since = previous, previous._since
         mine, theirs = self.pages, earlier.pages
         return sorted(number for number in mine.keys() | theirs.keys() if mine.get(number) is not theirs.get(number))
 
@@ -124,6 +132,7 @@ class Image:
                 raise ImageForeign("a delta needs an image of the same template")
             kind, parent, parent_token = Kind.DELTA, against.label, against.token
             numbers = self.changed_since(against)
+            self.follows(against, numbers)  # what lies between may be forgotten now
             delta = self._difference(numbers, against.some(numbers))
         else:
             if against is not self.template:
@@ -255,7 +264,10 @@ def open_image(
             raise ImageDamaged("the image is smaller than the one before it, which no memory can be")
         pages = parent.pages | _apply(delta, parent.page, template)
         _drop_same(pages, delta.masks, template)
-    elif head.kind is Kind.TEMPLATE:
+        image = Image(template, head.size, pages, head.label, head.token)
+        image.follows(parent, list(delta.masks))
+        return image
+    if head.kind is Kind.TEMPLATE:
         pages = _apply(delta, partial(page_of, template.content), template)
     else:
         pages = _apply(delta, lambda number: ZERO_PAGE, template)

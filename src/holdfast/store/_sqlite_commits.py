@@ -163,10 +163,11 @@ class Committer:
         row = cursor.execute(self._sql["session_marks"], (session_id.bytes,)).fetchone()
         if row is None:
             raise SessionNotFound
-        self._remember(session_id, row[0])
+        self.remember(session_id, row[0])
         return int(row[0])
 
-    def _remember(self, session_id: UUID, key: int) -> None:
+    def remember(self, session_id: UUID, key: int) -> None:
+        """The key of a session that is likely to be written."""
         if len(self._keys) >= _CACHED_KEYS:
             self._keys.clear()
         self._keys[session_id.int] = key
@@ -193,7 +194,7 @@ class Committer:
             self._place(cursor, session.origin)
         cursor.execute(self._sql["insert_session"], (*session_fixed_row(session), *session_row(session), signed(commit.token)))
         key = cursor.lastrowid or 0
-        self._remember(session.id, key)
+        self.remember(session.id, key)
         return key
 
     # ---- what few commits have

@@ -18,6 +18,7 @@ from holdfast.store._migrations import migrate
 
 _KEPT_READERS: Final = 16
 _SHORTEST: Final = 512
+_TRANSLATED: Final = (sqlite3.Error, OSError, OverflowError, ValueError, TypeError, LookupError)
 
 # Synchronous FULL: a commit is on the disk before it is acknowledged. The log keeps its usual length: while it still grows, a commit has to
 # wait for the file system too, which takes half as long again. What is deleted is overwritten, as sessions hold secrets.
@@ -73,16 +74,21 @@ class File:
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Cursor]:
         """A transaction that is on the disk when the block has ended, and has never been if the block raises."""
-        with self._lock, self._translated():
+        with self._lock:
             if self._closed:
                 raise StoreUnavailable("The store is closed.")
-            writer = self._writer = self._writer or self._open_writer()
+            writer = self._writer
             try:
+                if writer is None:
+                    writer = self._writer = self._open_writer()
                 cursor = writer.execute("BEGIN IMMEDIATE")
                 yield cursor
                 cursor.execute("COMMIT")
             except BaseException as error:
-                self._roll_back(writer, error)
+                if writer is not None:
+                    self._roll_back(writer, error)
+                if isinstance(error, _TRANSLATED):
+                    raise self._translation(error) from None
                 raise
 
     def _roll_back(self, writer: sqlite3.Connection, error: BaseException) -> None:
@@ -182,18 +188,20 @@ class File:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Errors without a word of paths or SQL: they may reach a client."""
         try:
             yield
-        except sqlite3.Error as error:
-            raise self._meaning(error) from None
-        except OSError as error:
-            raise _OF_SYSTEM.get(error.errno or 0, StoreUnavailable)() from None
-        except OverflowError:
-            raise InvalidValue("a number is too large for the store") from None
-        except (ValueError, TypeError, LookupError):
-            # What was read makes no sense as a record: the file was changed by something else.
-            raise StoreDamaged from None
+        except _TRANSLATED as error:
+            raise self._translation(error) from None
+
+    def _translation(self, error: Exception) -> HoldfastError:
+        """An error without a word of paths or SQL: it may reach a client."""
+        if isinstance(error, sqlite3.Error):
+            return self._meaning(error)
+        if isinstance(error, OSError):
+            return _OF_SYSTEM.get(error.errno or 0, StoreUnavailable)()
+        if isinstance(error, OverflowError):
+            return InvalidValue("a number is too large for the store")
+        return StoreDamaged()  # what was read makes no sense as a record: the file was changed by something else
 
     def _meaning(self, error: sqlite3.Error) -> HoldfastError:
         code = _code(error)

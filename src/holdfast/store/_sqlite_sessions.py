@@ -36,7 +36,7 @@ from holdfast.store._rows import (
     read_cursor,
     session_of,
 )
-from holdfast.store._sqlite_commits import NUMBER_BITS
+from holdfast.store._sqlite_commits import NUMBER_BITS, Committer
 from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import Link, Loaded, Page
 
@@ -49,6 +49,7 @@ class SessionReads:
 
     _file: File
     _sql: dict[str, str]
+    _committer: Committer
 
     def get_session(self, session_id: UUID) -> Session:
         with self._file.read() as connection:
@@ -63,6 +64,7 @@ class SessionReads:
             if row is None:
                 raise SessionNotFound
             key, begun = row[:2]
+            self._committer.remember(session_id, key)
             session, of_execution = session_of(row[2 : 2 + _SESSION_COLUMNS]), row[2 + _SESSION_COLUMNS :]
             waiting = connection.execute(self._sql["load_open"], (key << NUMBER_BITS, key + 1 << NUMBER_BITS)).fetchall()
             return Loaded(
