@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from holdfast import Budget, EffectKind, Function, Holdfast, Settings
-from holdfast.domain import PendingFilter, QueryKind, replies
+from holdfast.domain import PendingFilter, QueryKind, SourceFile, replies
 from tests.acceptance.scenes import Clock, evaluate, grants, opened, refused, scene, session, template, value
 
 
@@ -92,6 +92,85 @@ async def test_print_breaks_nothing_and_is_in_the_log(address: str) -> None:
         logs = replies.recent_logs(events)
         assert [line["message"] for line in logs] == [f"line\t{n}" for n in range(6, 26)]  # the newest twenty
         assert await evaluate(hf, here, "return 2") == 2
+
+
+CACHE = """
+local kept, hits, misses = {}, 0, 0
+return {
+  llm = function(prompt)
+    if kept[prompt] then hits = hits + 1 return kept[prompt] end
+    misses, kept[prompt] = misses + 1, alc.llm(prompt)
+    return kept[prompt]
+  end,
+  info = function() local entries = 0 for _ in pairs(kept) do entries = entries + 1 end return {hits, misses, entries} end,
+}
+"""
+
+
+@scene
+async def test_a_cache_is_kept_over_pauses_and_processes(address: str) -> None:
+    """Line 31, with a cache of the script's own: `alc.cache` is part of the standard library."""
+
+    async def finish(hf: Holdfast, here: UUID) -> None:
+        turn = await hf.queries.answer(here, "A")
+        assert value(turn) == ["A", "A", [1, 1, 1]]
+        assert turn.execution.metrics.pauses == 1
+
+    async with opened(address) as hf:
+        name = await template(hf, "lua", "cached", modules=[SourceFile("cache.lua", CACHE)])
+        here = (await hf.sessions.create(name)).id
+        source = "local cache = require('cache') local a = cache.llm('p') local b = cache.llm('p') return {a, b, cache.info()}"
+        await hf.executions.run(here, source)
+        if address.startswith("memory:"):
+            await finish(hf, here)
+    if not address.startswith("memory:"):
+        async with opened(address) as hf:
+            await finish(hf, here)
+
+
+@scene
+async def test_two_strategies_on_forks_of_one_session(address: str) -> None:
+    """Line 32, by the host: forks in the store, each runs one strategy, results in order. `alc.fork` is part of the standard library."""
+    strategies = {
+        "single": "return {run = function(ctx) return alc.llm(ctx.task .. ' one') end}",
+        "batched": "return {run = function(ctx) return alc.llm_batch({ctx.task .. ' a', ctx.task .. ' b'}) end}",
+    }
+    async with opened(address) as hf:
+        files = [SourceFile(f"{name}.lua", text) for name, text in strategies.items()]
+        name = await template(hf, "lua", "forks", modules=files)
+        parent = await hf.sessions.create(name)
+        await evaluate(hf, parent.id, "seen = 'by all'")
+        forks = await hf.sessions.fork_many(parent.id, 2)
+
+        async def run(fork: UUID, strategy: str) -> dict[str, Any]:
+            source = f"return {{require('{strategy}').run(ctx), seen}}"
+            turn = await hf.executions.strategy(fork, source, {"task": "t"})
+            while turn.execution.status == "paused":
+                answers = {query.id: query.payload["prompt"].upper() for query in turn.queries}
+                turn = await hf.queries.answer_many(fork, answers)
+            return {"strategy": strategy, "ok": turn.execution.status == "ok", "result": value(turn)}
+
+        found = await asyncio.gather(*(run(fork.id, strategy) for fork, strategy in zip(forks, strategies, strict=True)))
+        assert found == [
+            {"strategy": "single", "ok": True, "result": ["T ONE", "by all"]},
+            {"strategy": "batched", "ok": True, "result": [["T A", "T B"], "by all"]},
+        ]
+
+
+@scene
+async def test_what_was_said_is_kept_as_it_goes(address: str) -> None:
+    """Line 34 restated: prompts and answers are part of each commit. There is no file that could fail to be written at the end."""
+    async with opened(address) as hf:
+        here = await session(hf, "lua")
+        turn = await hf.executions.run(here, "return alc.llm('one') .. alc.llm('two')")
+        await hf.queries.answer(here, "A")
+        queries = (await hf.queries.list(here, states=[])).items
+        said = [(query.id, query.payload["prompt"], query.answer and query.answer.value) for query in queries]
+        assert said == [("q-1", "one", "A"), ("q-2", "two", None)]  # while it waits
+        done = reply(await hf.queries.answer(here, "B"))
+        assert (done["status"], "transcript_warning" in done) == ("completed", False)
+        kinds = [event.type for event in await hf.executions.events(turn.execution.id)]
+        assert (kinds.count("query"), kinds.count("answer")) == (2, 2)
 
 
 @scene

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast import Holdfast, Limits, Settings
+from holdfast import Budget, Holdfast, Limits, Settings
 from tests.acceptance.scenes import (
     Clock,
     all_stores,
@@ -57,6 +57,8 @@ async def test_running_and_answering_happen_once(address: str, language: str) ->
         again = await hf.executions.run(here, COUNT[language], idempotency_key="run")
         assert again.execution == first.execution
         assert await evaluate(hf, here, LOOK[language]) == 1
+        with refused("IDEMPOTENCY_CONFLICT"):
+            await hf.executions.run(here, COUNT[language], budget=Budget(max_llm_calls=1), idempotency_key="run")
         with refused("IDEMPOTENCY_CONFLICT"):
             await hf.executions.run(here, LOOK[language], idempotency_key="run")
         with refused("IDEMPOTENCY_CONFLICT"):

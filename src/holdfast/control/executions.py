@@ -114,6 +114,7 @@ class Executions:
             "source": start.source,
             "path": start.path,
             "args": start.args,
+            "budget": None if start.budget is None else start.budget.as_dict(),
         }
         return await self._once(key, request, do, again)
 

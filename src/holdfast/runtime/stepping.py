@@ -257,20 +257,19 @@ class Stepper:
         self._events.append(Event(execution.seq, self._now, kind, payload))
 
     def _take(self, outcome: Outcome) -> None:
+        waiting: dict[int, Query] | None = None
         for kind, payload in outcome.events:
             if kind == "console":
                 self._put(_CONSOLE, payload)
             elif kind == "cancelled":
-                self._cancelled(payload["id"])
+                waiting = self._resident.by_guest_id() if waiting is None else waiting
+                query = waiting.pop(payload["id"], None)
+                if query is not None:
+                    self._close_query(query, QueryState.CANCELLED)
             elif kind == "unhandled":
                 error = plain(payload)
                 text = f"unhandled rejection: {error.get('name')}: {error.get('message')}"
                 self._put(EventType.SYSTEM.value, {"level": "error", "message": text})
-
-    def _cancelled(self, guest_id: int) -> None:
-        query = self._resident.by_guest_id().get(guest_id)
-        if query is not None:
-            self._close_query(query, QueryState.CANCELLED)
 
     def _close_query(self, query: Query, state: QueryState) -> None:
         query.state = QUERY.next(query.state, state)

@@ -306,7 +306,9 @@ def rebase(store: Store, session_id: UUID, nodes: Sequence[Node], victims: set[i
 
     def image(number: int) -> bytes:
         if number not in sealed:
-            sealed[number] = store.chain(Origin(session_id, number))[0].sealed
+            for link in store.chain(Origin(session_id, number)):  # most of these will be asked for as well
+                if link.at.session_id == session_id:
+                    sealed.setdefault(link.at.number, link.sealed)
         return sealed[number]
 
     rebased: list[Rebased] = []
