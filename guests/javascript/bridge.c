@@ -149,7 +149,7 @@ static JSValue js_tool(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     set(payload, "name", argv[0]);
     set(payload, "args", argc > 1 && !JS_IsUndefined(argv[1]) ? argv[1] : none);
     JS_FreeValue(ctx, none);
-    return ask("tool", payload, JS_UNDEFINED);
+    return ask("tool", payload, argc > 2 ? argv[2] : JS_UNDEFINED);
 }
 
 static JSValue js_sleep(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {

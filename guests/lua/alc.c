@@ -61,12 +61,14 @@ static int approve(lua_State *L) { return query_about(L, &shorthands[2]); }
 
 static int tool(lua_State *L) {
     luaL_checkstring(L, 1);
-    lua_settop(L, 2);
+    if (!lua_isnoneornil(L, 3)) luaL_checktype(L, 3, LUA_TTABLE);
+    lua_settop(L, 3);
     if (lua_isnil(L, 2)) {
         lua_newtable(L);
         lua_replace(L, 2);
     }
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 4);
+    if (lua_istable(L, 3)) copy_fields(L, 3);
     lua_pushvalue(L, 1);
     lua_setfield(L, -2, "name");
     lua_pushvalue(L, 2);

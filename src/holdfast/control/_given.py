@@ -40,10 +40,12 @@ def word(kind: type[Word], given: str) -> Word:
     >>> word(QueryState, "open")
     <QueryState.OPEN: 'open'>
     """
+    if not isinstance(given, str):  # whose repr may be anything, or fail
+        raise InvalidValue(f"this must be one of {', '.join(kind)}")
     try:
         return kind(given)
     except ValueError:
-        raise InvalidValue(f"there is no {str(given)[:40]!r} here; there are {', '.join(kind)}") from None
+        raise InvalidValue(f"there is no {given[:40]!r} here; there are {', '.join(kind)}") from None
 
 
 def words(kind: type[Word], values: Iterable[Any], what: str) -> list[Word]:

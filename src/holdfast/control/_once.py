@@ -3,24 +3,31 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from holdfast.domain import IdempotencyConflict, InvalidValue
+from holdfast.domain import Conflict, IdempotencyConflict, InvalidValue, NotFound
 from holdfast.runtime import Runtime
 from holdfast.store import Reply
 
 _LONGEST: Final = 200
+_PLAN: Final = "plan".ljust(_LONGEST + 1)
+"""Longer than any key that callers may give."""
 
 Result = TypeVar("Result")
 
 
 class Once:
-    """Remembers requests by their keys: those under way here, and those that the store has."""
+    """Remembers requests by their keys: those under way here, and those that the store has.
+
+    A request with a key is a task of its own. It comes to its end whether or not its caller still waits: one that gave up and asks again
+    finds it under way, and nothing is done twice.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._under_way: dict[str, tuple[str, asyncio.Task[Any]]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __call__(
         self,
@@ -36,18 +43,37 @@ class Once:
             raise InvalidValue(f"an idempotency key has 1 to {_LONGEST} characters")
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
         while key in self._under_way:
-            await asyncio.wait([self._under_way[key]])
-        mine = self._under_way[key] = asyncio.get_running_loop().create_future()
-        try:
-            known = await self._runtime.call(self._runtime.store.get_reply, key)
-            if known is None:
-                return await do(Reply(key, digest, {}, int(self._runtime.settings.clock())))
-            if known.request != digest:
+            theirs, task = self._under_way[key]
+            if theirs != digest:
                 raise IdempotencyConflict
-            return await again(known.outcome)
-        finally:
-            del self._under_way[key]
-            mine.set_result(None)
+            await asyncio.wait([task])
+        task = self._spawn(self._first_or_again(key, digest, do, again))
+        self._under_way[key] = digest, task
+        task.add_done_callback(lambda _: self._under_way.pop(key))
+        return await _end_of(task)
+
+    async def _first_or_again(
+        self,
+        key: str,
+        digest: str,
+        do: Callable[[Reply | None], Awaitable[Result]],
+        again: Callable[[dict[str, Any]], Awaitable[Result]],
+    ) -> Result:
+        outcome = await self._outcome(key, digest)
+        if outcome is None:
+            try:
+                return await do(Reply(key, digest, {}, int(self._runtime.settings.clock())))
+            except (Conflict, NotFound):  # perhaps with the very same request, which another process was faster to do
+                outcome = await self._outcome(key, digest)
+                if outcome is None:
+                    raise
+        return await again(outcome)
+
+    async def _outcome(self, key: str, digest: str) -> dict[str, Any] | None:
+        known = await self._runtime.call(self._runtime.store.get_reply, key)
+        if known is not None and known.request != digest:
+            raise IdempotencyConflict
+        return None if known is None else known.outcome
 
     async def simple(self, key: str | None, request: dict[str, Any], do: Callable[[], Awaitable[Any]]) -> Any:
         """For what does no harm when it is done twice, as may happen if the process ends in between. Gives JSON."""
@@ -62,3 +88,39 @@ class Once:
             return outcome["result"]
 
         return await self(key, request, first, again)
+
+    def plan(self, reply: Reply, wanted: dict[str, Any]) -> dict[str, Any]:
+        """What the first who was asked this is about to do. Called on a thread.
+
+        For what cannot be made durable together with its reply: whoever is asked the same, elsewhere or after a crash, recognises it.
+        """
+        store = self._runtime.store
+        mine = Reply(f"{_PLAN}{reply.key} {reply.request}", reply.request, wanted, reply.created_at)
+        store.put_reply(mine)
+        return (store.get_reply(mine.key) or mine).outcome
+
+    async def whole(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Does something to its end, whether or not the caller still waits."""
+        return await _end_of(self._spawn(work))
+
+    def _spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # perhaps nobody else hears of it: who asks again hears the same
+
+    async def close(self) -> None:
+        """Waits for what is under way. The runtime is closed by now, and refuses whatever it would do next."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+async def _end_of(task: asyncio.Task[Result]) -> Result:
+    """What comes of a task, which goes on if the one who waits here is cancelled."""
+    await asyncio.wait([task])
+    return task.result()

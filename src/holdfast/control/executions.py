@@ -28,6 +28,7 @@ from holdfast.store import Page, Reply
 
 _LARGEST_SOURCE: Final = 16 << 20
 _LOOK_S: Final = 1.0
+_LONGEST_S: Final = 10 * 365 * 86_400
 _MOST_EVENTS: Final = 100_000
 
 
@@ -104,7 +105,8 @@ class Executions:
             return await self.rest(await self._runtime.submit(session_id, start))
 
         async def again(outcome: dict[str, Any]) -> Turn:
-            return await self.rest(await self.turn(outcome["execution_id"]))
+            execution_id = outcome["execution_id"]
+            return await self.rest(await self.turn(execution_id)) if start.durable else await self.stopped(execution_id)
 
         if key is None:
             return await do(None)
@@ -131,6 +133,13 @@ class Executions:
             return await self.rest(ended.result())
         ended.add_done_callback(lambda future: future.cancelled() or future.exception())
         return await self.turn(start.id)
+
+    async def stopped(self, execution: UUID | str) -> Turn:
+        """Where an execution stands when the step that it is at, here or in another process, has ended."""
+        execution_id = parse_id(execution, "execution")
+        return await self.rest(
+            await self._until(execution_id, lambda turn: turn.execution.status is not ExecutionStatus.RUNNING)
+        )
 
     async def rest(self, turn: Turn) -> Turn:
         """Where an execution stands when the tools of the host that it waited for have answered."""
@@ -169,8 +178,10 @@ class Executions:
 
         Raises `TimeoutError` after so many seconds.
         """
-        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0):
-            raise InvalidValue("timeout must be a number of seconds, or None")
+        if timeout is not None and (
+            isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= _LONGEST_S
+        ):
+            raise InvalidValue(f"timeout must be a number of seconds, at most {_LONGEST_S}, or None")
         async with asyncio.timeout(timeout):
             return await self._until(parse_id(execution, "execution"), self._runtime.needs_others)
 
@@ -186,11 +197,18 @@ class Executions:
 
     async def _cancel(self, execution_id: UUID) -> None:
         found = await self.get(execution_id)
-        if not EXECUTION.is_final(found.status):
-            running = self._runtime.cancel(found.session_id)
-            if running is not None:
-                await asyncio.wait([running])
-            await self._runtime.submit(found.session_id, Cancel(execution_id))
+        if EXECUTION.is_final(found.status):
+            return
+        running = self._runtime.cancel(found.session_id, execution_id)
+        if running is not None:
+            await asyncio.wait([running])
+        cancelling = self._runtime.submit(found.session_id, Cancel(execution_id))
+        while not (await asyncio.wait([cancelling], timeout=_LOOK_S))[0]:
+            if EXECUTION.is_final((await self.get(execution_id)).status):  # and the next one runs, perhaps for long
+                cancelling.cancel()
+                return
+            self._runtime.cancel(found.session_id, execution_id)
+        await cancelling
 
     async def get(self, execution: UUID | str) -> Execution:
         """Raises `ExecutionNotFound`."""

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
@@ -12,13 +13,27 @@ from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
 from holdfast.control.sessions import Sessions
 from holdfast.control.templates import Templates
-from holdfast.domain import HoldfastError, Retention, SessionState
-from holdfast.runtime import Function, Runtime, RuntimeClosed, Settings, Tool
+from holdfast.domain import HoldfastError, Retention, SessionBusy, SessionState
+from holdfast.runtime import Close, Function, Runtime, RuntimeClosed, Settings, Tool
+from holdfast.runtime.core import Core
+from holdfast.runtime.resident import Resident
 from holdfast.store import Store, StoreUnknown, open_store
 from holdfast.store.workflows import SessionStore
 
 _log: Final = logging.getLogger("holdfast")
 _SWEEP_S: Final = 60.0
+
+
+class _CloseIdle(Close):
+    """Closes a session if it is idle still when its turn has come: it may have been used since it was listed."""
+
+    def __init__(self, retention: Retention, now: int) -> None:
+        self._retention, self._now = retention, now
+
+    def check(self, core: Core, resident: Resident) -> None:
+        if not self._retention.closes(resident.session, self._now):
+            raise SessionBusy("the session is in use again")
+        super().check(core, resident)
 
 
 class Holdfast:
@@ -54,6 +69,7 @@ class Holdfast:
         self._tools = _given.parts(Tool, tools, "tools")
         self.retention = _given.some(Retention, retention, "retention") or Retention()
         self._runtime: Runtime | None = None
+        self._once: Once | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     @classmethod
@@ -83,7 +99,7 @@ class Holdfast:
         except BaseException:
             await asyncio.to_thread(store.close)
             raise
-        once = Once(runtime)
+        once = self._once = Once(runtime)
         self._runtime = runtime
         self.templates, self.sessions = Templates(runtime, once), Sessions(runtime, once)
         self.executions = Executions(runtime, once)
@@ -99,6 +115,16 @@ class Holdfast:
                 await self._sweeper
         if self._runtime is not None:
             await self._runtime.close()
+        if self._once is not None:
+            await self._once.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """Called for what is not there: the parts come with opening."""
+            if name in Holdfast.__annotations__:
+                self._opened()
+            raise AttributeError(name)
 
     async def summary(self) -> dict[str, Any]:
         """How many sessions there are in each state, how many are in memory, how many jobs wait."""
@@ -125,15 +151,21 @@ class Holdfast:
                         await self.sessions.delete(session.id)
                         gone["deleted"] += 1
                     elif retention.closes(session, now):
-                        await self.sessions.close(session.id)
-                        gone["closed"] += 1
+                        gone["closed"] += await self._close_idle(session.id, now)
                     elif retention.prunes and session.steps > (retention.checkpoints or 0):
                         gone["checkpoints"] += await self._prune(session.id, now)
             after = page.next
             if after is None:
                 return gone
 
-    async def _prune(self, session_id: Any, now: int) -> int:
+    async def _close_idle(self, session_id: UUID, now: int) -> int:
+        runtime, retention = self._opened(), self.retention
+        if not retention.closes(await self.sessions.get(session_id), now):
+            return 0  # it runs, perhaps for long: the sweep shall not wait for that
+        await runtime.submit(session_id, _CloseIdle(retention, now))
+        return 1
+
+    async def _prune(self, session_id: UUID, now: int) -> int:
         retention = self.retention
         before = None if retention.checkpoints_ms is None else now - retention.checkpoints_ms
         return await self.sessions.prune(session_id, keep=retention.checkpoints, before=before)

@@ -80,10 +80,21 @@ class Queries:
         return await self._with_key(key, request, lambda reply: self._settle(session_id, Answers(answers, reply)))
 
     async def _with_key(self, key: str | None, request: dict[str, Any], do: Callable[[Reply | None], Awaitable[Turn]]) -> Turn:
-        async def again(outcome: dict[str, Any]) -> Turn:
-            return await self._executions.rest(await self._executions.turn(outcome["execution_id"]))
+        async def first(reply: Reply | None) -> Turn:
+            turn = await do(reply)
+            if reply is not None:
+                await self._runtime.call(self._remember, reply._replace(outcome={"execution_id": str(turn.execution.id)}))
+            return turn
 
-        return await self._once(key, request, do, again)
+        async def again(outcome: dict[str, Any]) -> Turn:
+            return await self._executions.stopped(outcome["execution_id"])
+
+        return await self._once(key, request, first, again)
+
+    def _remember(self, reply: Reply) -> None:
+        """An answer that changed nothing has no commit that its reply could be part of."""
+        if self._runtime.store.get_reply(reply.key) is None:
+            self._runtime.store.put_reply(reply)
 
     async def _settle(self, session_id: UUID, job: Answers) -> Turn:
         result: Turn | UUID = await self._runtime.submit(session_id, job)

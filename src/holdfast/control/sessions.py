@@ -1,6 +1,7 @@
 """Sessions: long-lived program states, and their history."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ from holdfast.domain import (
     Node,
     Origin,
     Session,
+    SessionBusy,
     SessionState,
     new_id,
     parse_id,
@@ -64,10 +66,10 @@ class Sessions:
         which(template)
 
         async def do(reply: Reply | None) -> Session:
-            return await self._create(template, version, name, meta, budget, reply)
+            return await self._once.whole(self._create(template, version, name, meta, budget, reply))
 
         async def again(outcome: dict[str, Any]) -> Session:
-            return await self.get(outcome["session_id"])
+            return await self._made(outcome["session_id"])
 
         request = {"template": str(template), "version": version, "name": name, "meta": meta, "budget": budget}
         return await self._once(idempotency_key, request, do, again)
@@ -90,6 +92,15 @@ class Sessions:
             session: Session = await self._runtime.submit(session_id, StartUp())
             if session.state is not SessionState.STARTING:
                 return session
+
+    async def _made(self, session_id: UUID | str) -> Session:
+        """A session that was made before. Its start goes on if whoever made it did not see to that."""
+        session = await self.get(session_id)
+        if session.state is not SessionState.STARTING:
+            return session
+        with contextlib.suppress(SessionBusy):  # another process runs its files
+            return await self._started(session.id)
+        return await self.get(session_id)
 
     def _insert(
         self,
@@ -198,14 +209,21 @@ class Sessions:
         meta = _given.mapping(meta, "meta")
 
         async def do(reply: Reply | None) -> Sequence[Session]:
-            forks: Sequence[Session] = await self._runtime.submit(session_id, Fork(checkpoint, count, name, meta, reply))
-            return [await self._started(fork.id) if fork.state is SessionState.STARTING else fork for fork in forks]
+            return await self._once.whole(self._fork(session_id, Fork(checkpoint, count, name, meta, reply)))
 
         async def again(outcome: dict[str, Any]) -> Sequence[Session]:
-            return [await self.get(fork) for fork in outcome["session_ids"]]
+            return [await self._made(fork) for fork in outcome["session_ids"]]
 
         request = {"fork": str(session_id), "count": count, "checkpoint": checkpoint, "name": name, "meta": meta}
         return await self._once(idempotency_key, request, do, again)
+
+    async def _fork(self, session_id: UUID, job: Fork) -> Sequence[Session]:
+        forks: list[Session] = await self._runtime.submit(session_id, job)
+        starting = [fork.id for fork in forks if fork.state is SessionState.STARTING]
+        started = {
+            fork.id: fork for fork in await asyncio.gather(*map(self._started, starting))
+        }  # none waits for another's end
+        return [started.get(fork.id, fork) for fork in forks]
 
     async def rewind(self, session: UUID | str, checkpoint: int, *, idempotency_key: str | None = None) -> Session:
         """Makes an earlier checkpoint the present state. What came after it stays in the history, and can be rewound to.
@@ -220,7 +238,7 @@ class Sessions:
             return await self._started(session_id) if rewound.state is SessionState.STARTING else rewound
 
         async def again(outcome: dict[str, Any]) -> Session:
-            return await self.get(session_id)
+            return await self._made(session_id)
 
         return await self._once(idempotency_key, {"rewind": str(session_id), "checkpoint": checkpoint}, do, again)
 

@@ -1,6 +1,6 @@
 """Templates: what sessions start from."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -12,11 +12,14 @@ from holdfast.domain import (
     InvalidId,
     InvalidValue,
     Limits,
+    NameTaken,
     SourceFile,
     StartupFile,
     Template,
+    TemplateNotFound,
     TemplateSpec,
     TemplateVersion,
+    VersionConflict,
     new_id,
     parse_id,
 )
@@ -50,6 +53,8 @@ class Templates:
         Raises `NameTaken`, and `TemplateFailed` if a file does not run to its end.
         """
         name = _checked_name(name)
+        if not isinstance(language, str):
+            raise InvalidValue("a language is text: javascript or lua")
         given = {"libraries": libraries, "modules": modules, "startup": startup, "capabilities": capabilities, "limits": limits}
         spec = replace(TemplateSpec(language), **_checked_parts(given))
         _check_sources(spec)
@@ -64,13 +69,43 @@ class Templates:
 
     def _create(self, name: str, spec: TemplateSpec, reply: Reply | None) -> Template:
         runtime = self._runtime
-        guest, baked = runtime.core.shelf.bake(spec)
         now = int(runtime.settings.clock())
         template = Template(new_id(), name, 1, now, now)
-        runtime.store.create_template(template, TemplateVersion(template.id, 1, spec, guest, baked, now))
+        if reply is not None:
+            template.id = UUID(self._once.plan(reply, {"template_id": str(template.id)})["template_id"])
+        try:
+            self._check_free(name)  # before anything is baked that nobody would need
+            self._baked(template.id, 1, spec, now, lambda version: runtime.store.create_template(template, version))
+        except NameTaken:
+            found = runtime.store.get_template(name)
+            if found.id != template.id:
+                raise
+            template = found  # another process was asked the same, or one that died before it could reply
         if reply is not None:
             runtime.store.put_reply(reply._replace(outcome={"template_id": str(template.id)}))
         return template
+
+    def _check_free(self, name: str) -> None:
+        try:
+            self._runtime.store.get_template(name)
+        except TemplateNotFound:
+            return
+        raise NameTaken
+
+    def _baked(
+        self, template_id: UUID, number: int, spec: TemplateSpec, now: int, keep: Callable[[TemplateVersion], None]
+    ) -> TemplateVersion:
+        """A version, baked and kept; baked again, if what came of it was dropped with another template in between."""
+        shelf, store = self._runtime.core.shelf, self._runtime.store
+        while True:
+            guest, baked = shelf.bake(spec)
+            version = TemplateVersion(template_id, number, spec, guest, baked, now)
+            try:
+                keep(version)
+                return version
+            except VersionConflict:
+                if store.get_blob(baked) is not None:
+                    raise
 
     async def get(self, template: UUID | str) -> Template:
         """By id or name. Raises `TemplateNotFound`."""
@@ -96,6 +131,7 @@ class Templates:
         if unknown:
             raise InvalidValue(f"a template's {min(unknown)} cannot be changed")
         parts = _checked_parts(changes)
+        which(template)
 
         async def do(reply: Reply | None) -> TemplateVersion:
             latest = await self.version(template)
@@ -110,10 +146,10 @@ class Templates:
 
     def _add(self, latest: TemplateVersion, spec: TemplateSpec, reply: Reply | None) -> TemplateVersion:
         runtime = self._runtime
-        guest, baked = runtime.core.shelf.bake(spec)
         now = int(runtime.settings.clock())
-        version = TemplateVersion(latest.template_id, latest.number + 1, spec, guest, baked, now)
-        runtime.store.add_version(version, now)
+        version = self._baked(
+            latest.template_id, latest.number + 1, spec, now, lambda version: runtime.store.add_version(version, now)
+        )
         if reply is not None:
             outcome = {"template_id": str(version.template_id), "number": version.number}
             runtime.store.put_reply(reply._replace(outcome=outcome))
@@ -125,6 +161,7 @@ class Templates:
 
     async def delete(self, template: UUID | str, *, idempotency_key: str | None = None) -> None:
         """With all versions. Raises `TemplateInUse` while sessions of it exist."""
+        which(template)
 
         async def do() -> None:
             found = await self.get(template)
@@ -136,12 +173,12 @@ class Templates:
 
 def which(template: UUID | str) -> UUID | str:
     """A template's id if it is one, else its name."""
+    if not isinstance(template, str | UUID):
+        raise InvalidId("a template is named by its id or its name, which is text")
     try:
         return parse_id(template, "template")
     except InvalidId:
-        if not isinstance(template, str):
-            raise
-        return template
+        return str(template)
 
 
 def _checked_name(name: str) -> str:
@@ -177,6 +214,10 @@ def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
     for capability in parts.get("capabilities", ()):
         if not isinstance(capability.kind, str) or not isinstance(capability.name, str):
             raise InvalidValue("a capability has a kind and a name, which are text")
+        if type(capability.enabled) is not bool:
+            raise InvalidValue("a capability is enabled or not: say True or False")
+        if capability.config is None:
+            raise InvalidValue("a capability's config must be an object; leave it out if there is none")
         _given.mapping(capability.config, "a capability's config")
     return parts
 

@@ -53,4 +53,6 @@ def parse_query_id(text: "str | int") -> int:
 
 
 def _shown(value: object) -> str:
-    return repr(value)[:80]
+    return (
+        repr(value)[:80] if isinstance(value, str | int) else f"a {type(value).__name__}"
+    )  # what others say of themselves may be anything

@@ -77,6 +77,8 @@ class Committer:
 
     def commit_all(self, commits: list[Commit]) -> None:
         """Returns when all of them are durable. Raises what was wrong with one of them."""
+        if not commits:
+            return
         latch = _Latch(len(commits))
         with self._lock:
             self._waiting += [_Waiting(commit, latch.done) for commit in commits]

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -21,7 +22,7 @@ from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, Session
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Gone, Job, Park, Start, Wake, replay
+from holdfast.runtime.jobs import Close, Gone, Job, Park, Start, Wake, replay
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.workers import Workers
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
@@ -43,6 +44,8 @@ class Task:
     cancelled: bool = False
     waited: bool = False
     """Whether it was parked, so that it is ahead of those that still are."""
+    ended: "asyncio.Future[None] | None" = None
+    """For those who wait for its end after its caller has gone."""
 
     def is_cancelled(self) -> bool:
         return self.cancelled
@@ -62,12 +65,15 @@ class Slot:
     def executes(self) -> bool:
         """Whether the script runs, or is about to."""
         tasks = self.tasks if self.busy is None or self.busy.over else (self.busy, *self.tasks)
-        return any(task.job.executes and not (isinstance(task.job, Wake) and self._sleeps_not) for task in tasks)
+        return any(task.job.executes and not self._is_in_vain(task.job) for task in tasks)
 
-    @property
-    def _sleeps_not(self) -> bool:
-        """Whether nothing waits here for the clock, as far as is known: then an alarm that rings late does nothing."""
-        return self.resident is None or self.resident.session.state is SessionState.READY
+    def _is_in_vain(self, job: Job) -> bool:
+        """Whether a job finds nothing to do, as far as is known: an alarm that rings late, an answer that was given before."""
+        if isinstance(job, Start):
+            return False
+        if self.resident is None:
+            return isinstance(job, Wake)
+        return self.resident.session.state is SessionState.READY
 
     @property
     def idle(self) -> bool:
@@ -108,17 +114,24 @@ class Dispatcher:
         self._give(slot)
         return task.future
 
-    def cancel(self, session_id: UUID) -> "asyncio.Future[Any] | None":
-        """Stops the script that runs in a session. Gives what its caller waits for; None if nothing runs."""
+    def cancel(self, session_id: UUID, execution_id: UUID | None = None) -> "asyncio.Future[Any] | None":
+        """Stops the script that runs in a session, if it is this execution's. Gives what is done at its end; None if nothing runs."""
         slot = self._slots.get(session_id)
-        if slot is None or slot.busy is None or not slot.busy.job.executes:
+        task = None if slot is None else slot.busy
+        if slot is None or task is None or not task.job.executes:
             return None
-        slot.busy.cancelled = True
         resident = slot.resident
+        if execution_id is not None and _execution_of(task.job, resident) not in (None, execution_id):
+            return None
+        task.cancelled = True
         sandbox = None if resident is None else resident.sandbox
         if sandbox is not None:
             sandbox.cancel()
-        return slot.busy.future
+        if not task.future.done():
+            return task.future
+        if task.ended is None:
+            task.ended = self._loop.create_future()
+        return task.ended
 
     def try_parked(self) -> None:
         """Lets those who wait for a session look whether it is free: another process may have gone on with it."""
@@ -185,6 +198,9 @@ class Dispatcher:
             slot, task, error = self._finished.popleft()
             slot.busy = None
             self._under_way -= 1
+            if task.ended is not None:
+                task.ended.set_result(None)
+                task.ended = None
             if error is None:
                 self._succeeded(slot, task)
             else:
@@ -224,8 +240,7 @@ class Dispatcher:
             return
         if not task.future.done():
             task.future.set_exception(error)
-        if task.waited:  # the next may hear the same, but it must hear something
-            self._unpark(slot)
+        self._unpark(slot)  # the next may hear the same, but it must hear something
 
     def _keep(self, slot: Slot) -> None:
         """Keeps the most recently used sessions in memory, and forgets the others."""
@@ -258,14 +273,18 @@ class Dispatcher:
             slot.tasks.clear()
             slot.parked.clear()
         self._leave()
-        ended = asyncio.ensure_future(asyncio.to_thread(self.workers.close))
+        threads = ThreadPoolExecutor(2, "holdfast-close")  # the loop's own may be taken, for as long as the application likes
+        ended = self._loop.run_in_executor(threads, self.workers.close)
         await asyncio.wait([ended], timeout=grace_ms / 1000)
         while not ended.done():
-            await asyncio.to_thread(self._interrupt)
+            await self._loop.run_in_executor(threads, self._interrupt)
             await asyncio.wait([ended], timeout=_AGAIN_S)
+        threads.shutdown(wait=False)
         self._bell.close()
         self._settle()
         for slot in self._slots.values():
+            if slot.busy is not None and not slot.busy.future.done():
+                slot.busy.future.set_exception(RuntimeClosed())
             self._drop(slot)
         self._slots.clear()
 
@@ -300,14 +319,14 @@ class Dispatcher:
             resident.is_cancelled = task.is_cancelled
             if resident.begun is not None:
                 task.ran = True  # if this fails, what is in memory is not what is in the store
-                self._go_on(resident)
+                self._go_on(resident, task.job)
                 task.ran = False
             task.job.check(core, resident)
             task.ran = True
             commit = task.job.run(core, resident)
         except (HoldfastError, Park) as error:
             problem = error
-        except Exception as error:  # noqa: BLE001 - the caller must hear of it, whatever it is
+        except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is, and the thread goes on
             problem = HoldfastError("something went wrong in Holdfast that was not foreseen")
             problem.__cause__ = error
             core.report(problem)
@@ -337,16 +356,25 @@ class Dispatcher:
         except HoldfastError:
             return True
 
-    def _go_on(self, resident: Resident) -> None:
+    def _go_on(self, resident: Resident, job: Job) -> None:
         """Runs the step again that was under way when its process died."""
         owner, begun = resident.session.owner, resident.begun
         assert begun is not None
         if owner is not None and owner != self._core.node and self._core.store.is_alive(owner):
+            if isinstance(job, Start) and job.wait:
+                raise Park
             raise SessionBusy("the session runs in another process")
-        self._core.committer.commit(replay(self._core, resident, begun))
+        self._core.committer.commit(replay(self._core, resident, begun, closing=isinstance(job, Close)))
         self.recovered += 1
 
     def flushed(self) -> None:
         """On any thread: jobs have ended."""
         if self._finished:
             self._bell.ring()
+
+
+def _execution_of(job: Job, resident: Resident | None) -> UUID | None:
+    """The execution that a job goes on with, as far as is known."""
+    if isinstance(job, Start):
+        return job.id
+    return None if resident is None else resident.session.execution_id

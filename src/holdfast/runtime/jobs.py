@@ -20,6 +20,7 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     InvalidValue,
+    Metrics,
     Origin,
     PendingQueries,
     Query,
@@ -34,12 +35,12 @@ from holdfast.domain import (
     prompt_size,
     query_id,
 )
-from holdfast.runtime._errors import QueryExpired, RecoveryFailed
+from holdfast.runtime._errors import GuestMissing, QueryExpired, RecoveryFailed
 from holdfast.runtime.core import Core
 from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.stepping import Stepper, Work, uncertain
-from holdfast.sandbox import Evaluate, Request, Resume, RunFile
+from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
 from holdfast.store import Begun, Commit, LeaseLost, Reply
 
 _MOST_ATTEMPTS: Final = 10
@@ -178,9 +179,10 @@ class StartUp(Job):
     def _ran(self, core: Core, resident: Resident) -> int:
         """How many of the files have run, on the way to the present state: there may have been others, before a rewind."""
         session = resident.session
-        if session.head == 0:
+        chain = core.store.chain(Origin(session.id, session.head))  # a fork begins where its origin was
+        if not chain or chain[0].at.number == 0:
             return 0
-        node = core.store.get_node(Origin(session.id, session.head))
+        node = core.store.get_node(chain[0].at)
         last = core.store.get_execution(node.execution_id).path
         names = [file.filename for file in resident.shelved.startup]
         return names.index(last) + 1 if last in names else 0
@@ -261,13 +263,18 @@ def _count(resident: Resident, query: Query, answer: Answer) -> None:
     assert resident.execution is not None
     session, metrics = resident.session, resident.execution.metrics
     before = metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens
+    count_answer(metrics, query, answer)
+    session.tokens += metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens - before
+
+
+def count_answer(metrics: Metrics, query: Query, answer: Answer) -> None:
+    """Adds what a model has said, whether it has just done so or long ago."""
     value = answer.value if answer.error is None else ""
     text = value if isinstance(value, str) else json.dumps(value)
     usage = answer.usage or {}
     counted = usage.get("prompt_tokens")
     estimated = 0 if counted is None else prompt_size(query.payload)[1]
     metrics.answer(estimated, text, counted, usage.get("completion_tokens"))
-    session.tokens += metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens - before
 
 
 class CancelQuery(Answers):
@@ -377,12 +384,20 @@ class Close(Job):
         session = resident.session
         if session.state is SessionState.CLOSED:
             return None
-        commit = (
-            Stepper(core, resident, Work(Resume())).cancel() if session.state is SessionState.PAUSED else core.change(session)
-        )
+        commit = self._cancelled(core, resident) if session.state is SessionState.PAUSED else core.change(session)
         session.state = SESSION.next(session.state, SessionState.CLOSED)
         session.closed_at = session.updated_at = core.now(resident)
         return commit
+
+    def _cancelled(self, core: Core, resident: Resident) -> Commit:
+        """What waits is dropped. If nobody can thaw it any more there is no checkpoint of that, but it ends."""
+        work = Work(Resume())
+        try:
+            _ = resident.ladder
+        except (ImageError, GuestMissing):
+            # As a step that had just begun: then there is nothing to be brought in order.
+            work.started, work.durable = resident.execution, True
+        return Stepper(core, resident, work).cancel()
 
 
 # ---- recovery ----------------------------------------------------------------------------------------------------------------------
@@ -397,8 +412,8 @@ class Recover(Job):
         return None
 
 
-def replay(core: Core, resident: Resident, begun: Begun) -> Commit:
-    """Runs a step again that did not come to its end."""
+def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool) -> Commit:
+    """Runs a step again that did not come to its end. If it cannot be, that is an error, unless the session is to be closed anyway."""
     execution = resident.execution
     assert execution is not None
     saved = begun.request
@@ -409,4 +424,11 @@ def replay(core: Core, resident: Resident, begun: Begun) -> Commit:
     stepper = Stepper(core, resident, work)
     if begun.attempts >= _MOST_ATTEMPTS:
         return stepper.give_up(RecoveryFailed())
+    try:
+        _ = resident.ladder
+    except (ImageError, GuestMissing) as error:
+        if not closing:
+            raise
+        work.started = execution
+        return stepper.give_up(error)
     return stepper.run(begin=True)

@@ -7,10 +7,14 @@ where they are, however many there are.
 
 import asyncio
 import contextlib
+import contextvars
 import heapq
 import logging
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -19,6 +23,7 @@ from holdfast.domain import (
     Answer,
     ExecutionStatus,
     HoldfastError,
+    InvalidValue,
     Query,
     QueryKind,
     QueryState,
@@ -43,6 +48,7 @@ _HORIZON_MS: Final = 5_000
 _LONGEST_SLEEP_S: Final = 1.0
 _JUMP_MS: Final = 1_000
 _MOST_RECOVERING: Final = 4
+_MOST_CALLS: Final = 16
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -62,6 +68,20 @@ class Settings:
     begin_after_ms: float = 50
     grace_ms: float = 2_000
     clock: Callable[[], float] = system_clock
+
+    def __post_init__(self) -> None:
+        longest = 10 * 365 * 86_400_000
+        if type(self.resident) is not int or self.resident < 0:
+            raise InvalidValue("resident must be a whole number that is not negative")
+        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
+            raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
+        for name in ("begin_after_ms", "grace_ms"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN
+                raise InvalidValue(f"{name} must be a number from 0 to {longest}")
+        now = self.clock() if callable(self.clock) else None
+        if type(now) not in (int, float) or not 0 <= now < 1 << 53:
+            raise InvalidValue("clock must be a function that gives milliseconds since 1970")
 
 
 class Runtime:
@@ -90,67 +110,123 @@ class Runtime:
         self._background: set[asyncio.Task[None]] = set()
         self._interrupted: list[UUID] = []
         self._recovering = 0
-        self._closed = False
+        # Not the loop's own threads: the application may have taken all of them, for as long as it likes.
+        self._calls = ThreadPoolExecutor(_MOST_CALLS, "holdfast-call")
+        self._heart = ThreadPoolExecutor(1, "holdfast-beat")  # a thread that slow calls cannot take either
+        self._opening: asyncio.Future[Core] | None = None
+        self._opened: Core | None = None
+        """What has to be given back, also if whoever opened it was cancelled before it had it."""
+        self._dispatches = False
+        self._guard: asyncio.Task[None] | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     # ---- life ----------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Opens for business: says that this process lives, and goes on with what others left behind."""
-        self.core = await self.call(self._open)
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._opening = loop.run_in_executor(self._calls, self._open)
+        self.core = await asyncio.shield(self._opening)  # the thread comes to its end, also if nobody waits for it any more
         self.core.committer = Committer(self.store, lambda: self._dispatcher.flushed())
         self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled)
+        self._dispatches = True
         self.core.watch = self._dispatcher.workers
         await self._look_around()
         self._spawn(self._beat())
         self._spawn(self._tend())
         self._spawn(self._ring())
+        self._over = loop.create_future()
+        self._guard = loop.create_task(self._close_at_last(self._over))
 
     def _open(self) -> Core:
         store, settings = self.store, self.settings
         key = settle_key(store, self._key)
         shelf = Shelf(store, self._functions, self._tools)
         core = Core(store, shelf, key, new_id(), settings.clock, settings.begin_after_ms)
+        self._opened = core
         store.beat(core.node, settings.lease_ms)
         return core
 
     async def close(self) -> None:
-        """Lets what runs come to its end, and gives everything back. Sessions stay as they are."""
-        if self._closed:
-            return
-        self._closed = True
+        """Lets what runs come to its end, and gives everything back. Sessions stay as they are.
+
+        However often this is called, it happens once. Whoever is cancelled while waiting for it does not stop it.
+        """
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        try:
+            await self._stop(self.settings.grace_ms)
+        except asyncio.CancelledError:  # the loop is about to end: it waits for this, but there is no time for grace
+            await self._stop(0)
+        finally:
+            for waiter in [waiter for waiters in self._waiters.values() for waiter in waiters]:
+                if not waiter.done():
+                    waiter.set_result(None)  # who looks again is told that this is closed
+            await asyncio.get_running_loop().run_in_executor(self._heart, self._leave)  # after the last beat, in any case
+            self._heart.shutdown(wait=False)
+            if self._over is not None and not self._over.done():
+                self._over.set_result(None)
+
+    async def _stop(self, grace_ms: float) -> None:
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self._dispatcher.close(self.settings.grace_ms)
-        for waiter in [waiter for waiters in self._waiters.values() for waiter in waiters]:
-            if not waiter.done():
-                waiter.set_result(None)  # who looks again is told that this is closed
-        await asyncio.to_thread(self._leave)
+        if self._dispatches:
+            await self._dispatcher.close(grace_ms)
 
     def _leave(self) -> None:
+        core = self._opened
         try:
-            self.store.retire(self.core.node)
+            if core is not None:
+                self.store.retire(core.node)
         except HoldfastError as error:
             _log.warning("the lease stays until it runs out: %s", error)
         finally:
-            self.core.shelf.close()
+            if core is not None:
+                core.shelf.close()
             self.store.close()
+            self._calls.shutdown()  # those under way find the store closed
+
+    async def _close_at_last(self, over: "asyncio.Future[None]") -> None:
+        """Closes when the loop ends and nobody has closed: asyncio cancels what is left then, and waits for it."""
+        try:
+            await over
+        except asyncio.CancelledError:
+            forgotten = self._closing is None
+            await self.close()
+            if forgotten:
+                warnings.warn("Holdfast was not closed before its event loop ended", ResourceWarning, source=self, stacklevel=1)
+            raise
 
     async def call(
         self, function: Callable[Parameters, Returned], /, *args: Parameters.args, **options: Parameters.kwargs
     ) -> Returned:
         """Calls something that may wait for the store, off the loop."""
-        if self._closed:
+        if self._closing is not None:
             raise RuntimeClosed
-        return await asyncio.to_thread(function, *args, **options)
+        work = partial(contextvars.copy_context().run, function, *args, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._calls, work)
 
     def submit(self, session_id: UUID, job: Job) -> "asyncio.Future[Any]":
         """Does a job when the session's turn has come. The future has its result after it is durable."""
         return self._dispatcher.submit(session_id, job)
 
-    def cancel(self, session_id: UUID) -> "asyncio.Future[Any] | None":
-        """Stops the script that runs in a session. Gives what its caller waits for; None if nothing runs."""
-        return self._dispatcher.cancel(session_id)
+    def cancel(self, session_id: UUID, execution_id: UUID | None = None) -> "asyncio.Future[Any] | None":
+        """Stops the script that runs in a session, if it is this execution's. Gives what is done at its end; None if nothing runs."""
+        return self._dispatcher.cancel(session_id, execution_id)
 
     @property
     def figures(self) -> dict[str, int]:
@@ -276,11 +352,12 @@ class Runtime:
     # ---- what others left behind ---------------------------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        """Says that this process lives. Apart from looking around, which may take longer than a lease if the store is slow."""
+        """Says that this process lives. Apart from all other calls, which may take longer than a lease if the store is slow."""
+        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self.settings.lease_ms / 3000)
             try:
-                await self.call(self.store.beat, self.core.node, self.settings.lease_ms)
+                await loop.run_in_executor(self._heart, self.store.beat, self.core.node, self.settings.lease_ms)
             except HoldfastError as error:
                 _log.warning("the lease cannot be renewed now: %s", error)
 
@@ -310,7 +387,7 @@ class Runtime:
 
     def _recover(self) -> None:
         """Goes on with interrupted sessions, a few at a time: if this process lives for a short time only, some come to their end."""
-        while self._interrupted and self._recovering < _MOST_RECOVERING and not self._closed:
+        while self._interrupted and self._recovering < _MOST_RECOVERING and self._closing is None:
             session_id = self._interrupted.pop(0)
             if not self._dispatcher.knows(session_id):
                 self._recovering += 1

@@ -2,15 +2,20 @@
 
 A session thaws over exactly the bytes that it was frozen over. So the store keeps the guest and the baked memory of every version, by
 digest: a newer Holdfast, whose own guests are others, still thaws every old session.
+
+A template in memory holds a descriptor. It lives as long as a session's image or somebody's `Shelved` refers to it; the shelf itself
+keeps only those that were used last.
 """
 
 import hashlib
 import threading
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import Any, Final, Literal, NoReturn
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import zstandard
 
@@ -30,9 +35,11 @@ _KINDS: Final[dict[str, ModuleKind]] = {
     ".lua": "script",
 }
 _LARGEST: Final = 1 << 30
+_KEPT: Final = 64
+_KEPT_BAKED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Shelved:
     """A version of a template, with what its sessions run on and may reach."""
 
@@ -58,16 +65,22 @@ class Shelf:
     def __init__(self, store: Store, functions: Mapping[str, Function], tools: Mapping[str, Tool]) -> None:
         self.engine = Engine()
         self._store, self._functions, self._tools = store, functions, tools
-        self._lock = threading.Lock()
-        self._shelved: dict[tuple[UUID, int], Shelved] = {}
+        self._making = threading.Lock()
+        """Held while something is compiled or read, so that it is done once."""
         self._guests: dict[bytes, Guest] = {}
         self._current: dict[str, Guest] = {}
-        self._templates: dict[tuple[bytes, bytes], Template] = {}
+        self._templates: WeakValueDictionary[tuple[bytes, bytes], Template] = WeakValueDictionary()
+        self._baked: deque[Template] = deque(maxlen=_KEPT_BAKED)
+        """The newest, for the sessions that will soon be made of them."""
+        self._shelved: WeakValueDictionary[tuple[UUID, int], Shelved] = WeakValueDictionary()
+        self._kept: OrderedDict[tuple[UUID, int], Shelved] = OrderedDict()
+        """Those that were used last, the latest at the end."""
+        self._keeping = threading.Lock()
 
     def bake(self, spec: TemplateSpec) -> tuple[bytes, bytes]:
         """Makes what a version needs and keeps it in the store. Gives the digests of the guest and of the baked memory."""
         language = _language(spec)
-        with self._lock:
+        with self._making:
             guest = self._current.get(language) or self.engine.guest(language)
             self._current[language] = self._guests[guest.digest] = guest
         startup = [Source(file.filename, file.text) for file in spec.startup if file.when == "template"]
@@ -76,23 +89,36 @@ class Shelf:
         for digest, data in ((guest.digest, guest.wasm), (template.digest, template.content)):
             if self._store.get_blob(digest) is None:
                 self._store.put_blob(digest, zstandard.compress(data, 9))
-        with self._lock:
-            self._templates.setdefault((guest.digest, template.digest), template)
+        with self._making:
+            self._baked.append(self._templates.setdefault((guest.digest, template.digest), template))
         return guest.digest, template.digest
 
     def get(self, template_id: UUID, number: int) -> Shelved:
-        """A version, ready for use. Raises `GuestMissing` if the store lacks what it was made with."""
-        found = self._shelved.get((template_id, number))
-        if found is not None:
-            return found
+        """A version, ready for use. If the store lacks what it was made with, its template raises `GuestMissing` when it is used: so
+        its sessions can still be looked at, closed and deleted.
+        """
+        found = self._shelved.get((template_id, number)) or self._made(template_id, number)
+        if isinstance(found.template, _Missing):
+            return found  # not kept: somebody may bring it back
+        with self._keeping:
+            found = self._shelved.setdefault((template_id, number), found)
+            self._kept[template_id, number] = found
+            self._kept.move_to_end((template_id, number))
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _made(self, template_id: UUID, number: int) -> Shelved:
         version = self._store.get_version(template_id, number)
-        with self._lock:
-            template = self._template(version)
+        try:
+            with self._making:
+                template = self._template(version)
+        except GuestMissing as error:
+            template = _Missing(error)
         spec = version.spec
         functions = {name: function for name, function in self._functions.items() if spec.grants("function", name)}
         tools = {name: tool for name, tool in self._tools.items() if spec.grants("tool", name)}
-        found = Shelved(version, template, functions, tools, _modules(spec, functions))
-        return self._shelved.setdefault((template_id, number), found)
+        return Shelved(version, template, functions, tools, _modules(spec, functions))
 
     def peek(self, template_id: UUID, number: int) -> Shelved | None:
         """A version if it is at hand: at no cost, for the event loop."""
@@ -100,12 +126,15 @@ class Shelf:
 
     def forget(self, template_id: UUID) -> None:
         """A template was deleted."""
-        for key in [key for key in self._shelved if key[0] == template_id]:
-            self._shelved.pop(key, None)
+        with self._keeping:
+            for key in [key for key in self._kept if key[0] == template_id]:
+                del self._kept[key]
+            for key in [key for key in self._shelved if key[0] == template_id]:
+                self._shelved.pop(key, None)
 
     def close(self) -> None:
-        self._shelved.clear()
-        self._templates.clear()
+        self._kept.clear()
+        self._baked.clear()
         self._guests.clear()
         self._current.clear()
         self.engine.close()
@@ -131,6 +160,25 @@ class Shelf:
         if hashlib.sha256(data).digest() != digest:
             raise GuestMissing("what this session was made with is damaged in the store. Restore the store from a backup")
         return data
+
+
+class _Missing(Template):
+    """A template that cannot be used."""
+
+    def __init__(self, error: GuestMissing) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise self._error
+
+    def create(self, **options: Any) -> NoReturn:
+        raise self._error
+
+    def thaw(self, *given: Any, **options: Any) -> NoReturn:
+        raise self._error
+
+    def open(self, *given: Any, **options: Any) -> NoReturn:
+        raise self._error
 
 
 def _language(spec: TemplateSpec) -> Language:

@@ -71,7 +71,7 @@ from holdfast.sandbox import (
     ValueRefused,
 )
 from holdfast.sandbox import Query as ScriptQuery
-from holdfast.store import Begun, Commit, Effect, LeaseLost, Reply, StoreError
+from holdfast.store import Begun, Commit, Effect, Reply
 
 if TYPE_CHECKING:
     from holdfast.runtime.core import Core
@@ -126,8 +126,13 @@ class Stepper:
         self._errors: list[ErrorEntry] = []
         self._before: tuple[int, int, Metrics] | None = None
         """Counters before the first query of a step that goes on after it."""
+        self._unwritten: HoldfastError | None = None
+        """Why it could not be made durable that this step runs. All else that is raised while it runs is raised by the host."""
         now = work.begun.now if work.begun is not None else core.clock()
         self._now = resident.latest = max(math.ceil(now), resident.latest)
+        """The script's time, which stands still while the step runs."""
+        self._time = self._now
+        """Ours: when the step came to where it is now."""
 
     def cancel(self) -> Commit:
         """The commit by which a paused execution is dropped where it stands."""
@@ -177,6 +182,7 @@ class Stepper:
                 if self._core.is_stopping():
                     raise RuntimeClosed
                 outcome = sandbox.step(request, now=self._now, seed=seed)
+                self._time = resident.latest = self._core.now(resident)
                 if isinstance(outcome, Cancelled) and self._core.is_stopping() and not resident.is_cancelled():
                     raise RuntimeClosed
                 self._take(outcome)
@@ -191,11 +197,13 @@ class Stepper:
                     sandbox.close()
                     return _Crashed(LimitExceeded("the script keeps asking for what is refused"))
                 request, seed = Resume(refused), None
-        except (RequestRefused, ValueRefused, LeaseLost, StoreError, RuntimeClosed):
+        except (RequestRefused, ValueRefused, RuntimeClosed):
             raise
         except (ReplayDiverged, GuestFault) as error:
             return _Crashed(error)
-        except Exception as error:  # noqa: BLE001 - a function of the host may raise anything
+        except BaseException as error:  # a function of the host may raise anything, and is never on the main thread
+            if error is self._unwritten:
+                raise
             crash = HostFailed()
             crash.__cause__ = error
             self._core.report(crash)
@@ -220,7 +228,8 @@ class Stepper:
                 attempts = 0
             request = request_as_dict(work.request) | {"events": work.events}
             begun = Begun(execution.id, request, self._now, list(resident.journal.effects), attempts)
-            commit.session, commit.closed, commit.begun, commit.reply = session.copy(), work.closed, begun, work.reply
+            commit.session, commit.closed, commit.begun = session.copy(), work.closed, begun
+            commit.reply = None if work.durable else work.reply  # once is enough, and twice would be a conflict
             stored = [execution.copy()]
             self._as_it_began(commit.session, stored[0])
             if work.started is not None and not work.durable:
@@ -229,8 +238,9 @@ class Stepper:
                 commit.executions = stored
             try:
                 self._core.committer.commit(commit)
-            except HoldfastError:  # the commit at the end of the step must not miss a version that never was
+            except HoldfastError as error:  # the commit at the end of the step must not miss a version that never was
                 session.version, session.fence, session.owner = expected, fence, owner
+                self._unwritten = error
                 raise
             work.durable = True
 
@@ -254,7 +264,7 @@ class Stepper:
     def _put(self, kind: str, payload: dict[str, Any]) -> None:
         execution = self._execution
         execution.seq += 1
-        self._events.append(Event(execution.seq, self._now, kind, payload))
+        self._events.append(Event(execution.seq, self._time, kind, payload))
 
     def _take(self, outcome: Outcome) -> None:
         waiting: dict[int, Query] | None = None
@@ -273,7 +283,7 @@ class Stepper:
 
     def _close_query(self, query: Query, state: QueryState) -> None:
         query.state = QUERY.next(query.state, state)
-        query.closed_at = self._now
+        query.closed_at = self._time
         del self._resident.open[query.number]
         if query.kind is not QueryKind.TIMER:
             self._put(
@@ -317,10 +327,10 @@ class Stepper:
         try:
             if execution.budget is not None:
                 metrics = execution.metrics
-                metrics.elapsed_ms = self._now - execution.started_at
+                metrics.elapsed_ms = self._time - execution.started_at
                 execution.budget.check(metrics.spent, calls, tokens)
             if session.budget is not None:
-                spent = Spent(session.llm_calls, self._now - session.created_at, session.tokens)
+                spent = Spent(session.llm_calls, self._time - session.created_at, session.tokens)
                 session.budget.check(spent, calls, tokens)
         except BudgetExceeded as error:
             return self._refuse(error, "Error")
@@ -331,7 +341,7 @@ class Stepper:
         return Failure(str(error), error.code, name)
 
     def _add(self, guest_id: int | None, kind: QueryKind, payload: dict[str, Any], prompt: tuple[int, int] = (0, 0)) -> None:
-        session, execution, now = self._resident.session, self._execution, self._now
+        session, execution, now = self._resident.session, self._execution, self._time
         session.queries += 1
         timeout = payload.get("timeout_ms")
         deadline = None if timeout is None else math.ceil(now + timeout)
@@ -351,7 +361,7 @@ class Stepper:
     # ---- the end -------------------------------------------------------------------------------------------------------------------
 
     def _commit(self, outcome: Outcome | _Crashed, used: float) -> Commit:
-        resident, work, execution, now = self._resident, self._work, self._execution, self._now
+        resident, work, execution, now = self._resident, self._work, self._execution, self._time
         session = resident.session
         commit = self._core.change(session)
         session.steps += 1
@@ -443,14 +453,14 @@ class Stepper:
         startup = execution.kind is ExecutionKind.STARTUP
         if status is not ExecutionStatus.CANCELLED:
             phase = SessionState.STARTING if startup else SessionState.RUNNING
-            entry = ErrorEntry(new_id(), self._now, phase.value, None, execution.id, kind, described["message"])
+            entry = ErrorEntry(new_id(), self._time, phase.value, None, execution.id, kind, described["message"])
             self._errors.append(entry)
         self._over(status, SessionState.CRASHED if startup else SessionState.READY)
 
     def _over(self, status: ExecutionStatus, state: SessionState) -> None:
         resident, execution = self._resident, self._execution
         execution.status = EXECUTION.next(execution.status, status)
-        execution.ended_at = self._now
+        execution.ended_at = self._time
         resident.session.state = SESSION.next(resident.session.state, state)
         resident.session.execution_id = None
         for query in list(resident.open.values()):

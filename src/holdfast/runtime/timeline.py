@@ -3,9 +3,10 @@
 Every checkpoint of a session can be gone back to. A fork is a new session whose beginning is a checkpoint of another; no image is
 copied. A rewind makes an earlier checkpoint the present one; what came after it stays in the history, which is therefore a tree. Both
 may lead into the middle of an execution: then a new execution waits there, with the same open queries, under new ids in a rewind,
-since in one session no id is ever used twice.
+since in one session no id is ever used twice. It has asked what the one before it had asked there, so a budget lasts no longer for it.
 """
 
+import contextlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,8 +19,11 @@ from holdfast.domain import (
     Event,
     EventType,
     Execution,
+    ExecutionKind,
     ExecutionStatus,
+    IdempotencyConflict,
     InvalidValue,
+    Metrics,
     Node,
     Origin,
     Query,
@@ -27,19 +31,29 @@ from holdfast.domain import (
     QueryState,
     Session,
     SessionBusy,
+    SessionNotFound,
     SessionState,
+    Spent,
     Step,
+    Tokens,
+    TokenSource,
+    VersionConflict,
     new_id,
+    prompt_size,
 )
+from holdfast.runtime._errors import LimitExceeded
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Job
+from holdfast.runtime.jobs import Job, count_answer
 from holdfast.runtime.resident import Resident, climb
 from holdfast.runtime.shelf import Shelved
 from holdfast.runtime.stepping import Stepper, Work
-from holdfast.sandbox import Finished, Globals, Resume, compose
+from holdfast.sandbox import Breached, Finished, Globals, ImageError, Resume, compose
 from holdfast.store import Commit, Link, Rebased, Reply, Store
 
 _seeds: Final = random.SystemRandom()
+_LOOK_MS: Final = 30_000
+_LOOK_MB: Final = 1_024
+"""How long a look at the globals may take, and in how much memory: for each of two checkpoints, while nobody else waits for it."""
 
 
 def fresh_seed() -> int:
@@ -52,16 +66,22 @@ def fresh_seed() -> int:
 
 @dataclass(slots=True)
 class _Place:
-    """A checkpoint to go on from: the execution that waits there, if one does, and its queries.
+    """A checkpoint to go on from: the execution that waits there, if one does, with what it has asked so far, and its open queries.
 
-    `origin` is where its image is, None for the template; `starts` whether the template's startup files have yet to run there.
+    `origin` is where its image is, None for the template; `starts` whether startup files of the template have yet to run there.
     """
 
     number: int
     origin: Origin | None
     execution: Execution | None = None
+    metrics: Metrics = field(default_factory=Metrics)
     queries: list[Query] = field(default_factory=list)
     starts: bool = False
+
+    @property
+    def prompts(self) -> list[tuple[int, int]]:
+        """The characters and tokens of what models are asked here once more."""
+        return [prompt_size(query.payload) for query in self.queries if query.kind is QueryKind.LLM]
 
 
 def _place(core: Core, resident: Resident, number: int | None) -> _Place:
@@ -70,21 +90,78 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     origin = Origin(session.id, number) if number else _beginning(core, session)
     if origin is None:
         return _Place(0, None, starts=bool(resident.shelved.startup))
-    if number == session.head and session.state is not SessionState.CRASHED:
-        waiting = session.state is SessionState.PAUSED
-        queries = list(resident.open.values())
-        return _Place(number, origin, resident.execution if waiting else None, queries)
-    if origin == (session.id, 0):
-        return _Place(0, _waited_for_nothing(core, origin))
+    if number == session.head and session.state is SessionState.PAUSED:
+        assert resident.execution is not None
+        return _Place(number, origin, resident.execution, resident.execution.metrics, list(resident.open.values()))
+    if origin.number == 0:
+        if session.head:
+            _check_waited_for_nothing(core, origin)
+        return _Place(number, origin)
     node = core.store.get_node(origin)
     if not node.open and node.wake_at is None:
-        return _Place(number, origin)
+        return _Place(number, origin, starts=_starts(core, resident.shelved, node))
     execution = core.store.get_execution(node.execution_id)
     queries = [core.store.get_query(origin.session_id, query) for query in node.open]
     if node.wake_at is not None:
         asked = queries[0].asked_at if queries else node.created_at
         queries.append(Query(origin.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
-    return _Place(number, origin, execution, queries)
+    return _Place(number, origin, execution, _metrics_at(core.store, execution, origin.number), queries)
+
+
+def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
+    """Whether a checkpoint is the end of a startup file, and others have to follow."""
+    if not shelved.startup:
+        return False
+    execution = core.store.get_execution(node.execution_id)
+    ended_well = execution.kind is ExecutionKind.STARTUP and execution.status is ExecutionStatus.OK
+    return ended_well and execution.path != shelved.startup[-1].filename
+
+
+def _metrics_at(store: Store, execution: Execution, number: int) -> Metrics:
+    """What an execution had asked, and been told, at one of its checkpoints: all that it ever did, less what its events tell of later."""
+    models: dict[str, Query] = {}
+    after: str | None = None
+    while True:
+        page = store.list_queries(execution_id=execution.id, kinds=[QueryKind.LLM], limit=1000, after=after)
+        models |= {query.id: query for query in page.items}
+        after = page.next
+        if after is None:
+            break
+    later, is_later, seq = Metrics(), False, 0
+    while seq < execution.seq and (events := store.list_events(execution.id, after_seq=seq)):
+        seq = events[-1].seq
+        for event in events:
+            query = models.get(event.payload.get("query_id", ""))
+            if not is_later:
+                is_later = event.type == EventType.CHECKPOINT.value and event.payload["number"] == number
+            elif event.type == EventType.QUERY.value:
+                later.queries += 1
+                if query is not None:
+                    later.ask(*prompt_size(query.payload))
+            elif event.type == EventType.ANSWER.value and query is not None and query.answer is not None:
+                count_answer(later, query, query.answer)
+    return _less(execution.metrics, later)
+
+
+def _less(whole: Metrics, later: Metrics) -> Metrics:
+    """What counts for budgets, without what came later."""
+    left = Metrics()
+    for name in _ASKED:
+        setattr(left, name, getattr(whole, name) - getattr(later, name))
+    prompts = whole.prompt_tokens.tokens - later.prompt_tokens.tokens
+    answers = whole.answer_tokens.tokens - later.answer_tokens.tokens
+    left.prompt_tokens = _tokens(prompts, left.estimated_prompts)
+    left.answer_tokens = _tokens(answers, left.estimated_answers)
+    return left
+
+
+_ASKED: Final = ("queries", "llm_calls", "prompt_chars", "answer_chars", "estimated_prompts", "estimated_answers")
+
+
+def _tokens(count: int, estimates: int) -> Tokens:
+    if not count and not estimates:
+        return Tokens()
+    return Tokens(count, TokenSource.ESTIMATED if estimates else TokenSource.PROVIDED)
 
 
 def _beginning(core: Core, session: Session) -> Origin | None:
@@ -95,18 +172,17 @@ def _beginning(core: Core, session: Session) -> Origin | None:
     return chain[0].at if chain else None
 
 
-def _waited_for_nothing(core: Core, own: Origin) -> Origin:
-    """A beginning that a session took over from one that is gone; what was waited for there is gone with it."""
+def _check_waited_for_nothing(core: Core, own: Origin) -> None:
+    """A beginning that a session took over from one that is gone: what was waited for there is gone with it."""
     page = core.store.list_executions(own.session_id, limit=1000)
     while page.next is not None:
         page = core.store.list_executions(own.session_id, limit=1000, after=page.next)
     if page.items and page.items[-1].parent_id is not None:
         raise CheckpointNotFound("this session began in the middle of an execution of a session that was deleted")
-    return own
 
 
 def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber: bool) -> tuple[Execution, Step, list[Query]]:
-    """The execution that waits at a place, once more, in this session."""
+    """The execution that waits at a place, once more, in this session. It has asked what it had; the session asks what is open anew."""
     assert place.execution is not None
     before = place.execution
     session.steps += 1
@@ -123,10 +199,13 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
         input=before.input,
         path=before.path,
         args=before.args,
+        metrics=_less(place.metrics, Metrics()),
         budget=before.budget,
         parent_id=before.id,
     )
     execution.metrics.steps = 1
+    session.llm_calls += len(place.prompts)
+    session.tokens += sum(tokens for _, tokens in place.prompts)
     queries: list[Query] = []
     for query in place.queries:
         if renumber or query.number == 0:
@@ -149,7 +228,11 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
 
 
 class Fork(Job):
-    """New sessions that go on from a checkpoint of this one."""
+    """New sessions that go on from a checkpoint of this one.
+
+    Several are several commits, and a process may die between two, or do the same as another. So for a request with a key the ids are
+    drawn first, and kept: whoever does it again makes those that are not there yet. The reply comes with the last one, after all others.
+    """
 
     looks: ClassVar[bool] = True
 
@@ -165,17 +248,48 @@ class Fork(Job):
 
     def run(self, core: Core, resident: Resident) -> None:
         """Makes the sessions, and waits until they are durable. The source is not changed."""
+        store, reply = core.store, self._reply
+        known = None if reply is None else store.get_reply(reply.key)
+        if reply is not None and known is not None:  # by another process, after this one has looked
+            if known.request != reply.request:
+                raise IdempotencyConflict
+            self.forks = [store.get_session(UUID(fork)) for fork in known.outcome["session_ids"]]
+            return
         place = _place(core, resident, self._number)
+        ids = [new_id() for _ in range(self._count)]
+        made: dict[UUID, Session] = {}
+        if reply is not None and self._count > 1:
+            drawn, number = self._draw(store, reply, ids, place.number)
+            if drawn != ids:
+                ids, made = drawn, _found(store, drawn)
+            if number != place.number:
+                place = _place(core, resident, number)
         now = core.now(resident)
-        commits = [self._commit(core, resident.session, place, now) for _ in range(self._count)]
-        if self._reply is not None:
-            commits[-1].reply = self._reply._replace(outcome={"session_ids": [str(commit.session.id) for commit in commits]})
-        core.committer.commit_all(commits)
-        self.forks = [commit.session for commit in commits]
+        commits = [self._commit(core, fork, resident.session, place, now) for fork in ids if fork not in made]
+        if reply is None:
+            core.committer.commit_all(commits)
+        elif commits:
+            commits[-1].reply = reply._replace(outcome={"session_ids": [str(fork) for fork in ids]})
+            if commits[:-1]:
+                core.committer.commit_all(commits[:-1])
+            core.committer.commit(commits[-1])
+        made |= {commit.session.id: commit.session for commit in commits}
+        self.forks = [made[fork] for fork in ids]
 
-    def _commit(self, core: Core, source: Session, place: _Place, now: int) -> Commit:
+    def _draw(self, store: Store, reply: Reply, ids: list[UUID], number: int) -> tuple[list[UUID], int]:
+        """The ids of the forks that a request makes, and the checkpoint: as whoever came first has drawn them."""
+        key = f"{_DRAWN}{reply.key}"
+        store.put_reply(reply._replace(key=key, outcome={"session_ids": [str(fork) for fork in ids], "checkpoint": number}))
+        drawn = store.get_reply(key)
+        if drawn is None:
+            raise VersionConflict  # it was so old that it went at once
+        if drawn.request != reply.request:
+            raise IdempotencyConflict
+        return [UUID(fork) for fork in drawn.outcome["session_ids"]], drawn.outcome["checkpoint"]
+
+    def _commit(self, core: Core, fork: UUID, source: Session, place: _Place, now: int) -> Commit:
         session = Session(
-            new_id(),
+            fork,
             source.template_id,
             source.template_version,
             SessionState.READY,
@@ -204,6 +318,19 @@ class Fork(Job):
         return self.forks
 
 
+_DRAWN: Final = f"{'ids of forks, for':<200} "
+"""Longer than the key of any request, so that it is never one."""
+
+
+def _found(store: Store, ids: Sequence[UUID]) -> dict[UUID, Session]:
+    """Those of these sessions that are there."""
+    found: dict[UUID, Session] = {}
+    for session_id in ids:
+        with contextlib.suppress(SessionNotFound):
+            found[session_id] = store.get_session(session_id)
+    return found
+
+
 # ---- rewind ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +355,10 @@ class Rewind(Job):
         session = resident.session
         place = _place(core, resident, self._number)
         place.queries = [query.copy() for query in place.queries]
+        if place.prompts and session.budget is not None:
+            spent = Spent(session.llm_calls, core.now(resident) - session.created_at, session.tokens)
+            session.budget.check(spent, len(place.prompts), sum(tokens for _, tokens in place.prompts))
+        is_wreck = session.state is SessionState.CRASHED and place.number > 0
         commit = (
             Stepper(core, resident, Work(Resume())).drop() if session.state is SessionState.PAUSED else core.change(session)
         )
@@ -243,7 +374,7 @@ class Rewind(Job):
         else:
             if session.state is not SessionState.READY:
                 session.state = SESSION.next(session.state, SessionState.READY)
-            if place.starts:  # it begins once more
+            if place.starts and not is_wreck:  # of a wreck one wants to see what there was before the file that failed
                 session.state = SESSION.next(SESSION.next(session.state, SessionState.RUNNING), SessionState.STARTING)
         commit.reply = self._reply
         return commit
@@ -270,6 +401,9 @@ class Prune(Job):
         nodes = core.store.list_nodes(session.id)
         forks = {fork.origin.number for fork in core.store.list_forks(session.id) if fork.origin is not None}
         victims = doomed(session.id, nodes, session.head, forks, self._keep, self._before)
+        if victims:  # forks of forks build on this session as well, also after those in between are gone
+            bases = {link.base.number for link in core.store.list_dependents(session.id) if link.base is not None}
+            victims = doomed(session.id, nodes, session.head, forks | bases, self._keep, self._before)
         if not victims:
             return None
         commit = core.change(session)
@@ -285,7 +419,7 @@ class Prune(Job):
 def doomed(
     session_id: UUID, nodes: Sequence[Node], head: int, forks: set[int], keep: int | None, before: int | None
 ) -> set[int]:
-    """The checkpoints that may go: not the newest, not one that was forked from, and nothing that a fork's deltas build on."""
+    """The checkpoints that may go: not the present one, none of `forks`, which other sessions build on, and nothing that those build on."""
     by_number = {node.number: node for node in nodes}
     needed = {head}
     for number in forks:
@@ -355,10 +489,13 @@ def independent(store: Store, session_id: UUID, key: bytes) -> list[Rebased]:
 
 
 def _flat(chain: Sequence[Link], key: bytes) -> bytes:
-    """One image against the template that does what a chain does."""
+    """One image against the template that does what a chain does. If one in it is damaged nothing can be made of it, nor could before."""
     merged = chain[-1].sealed
-    for link in reversed(chain[:-1]):
-        merged = compose(merged, link.sealed, key)
+    try:
+        for link in reversed(chain[:-1]):
+            merged = compose(merged, link.sealed, key)
+    except ImageError:
+        return chain[0].sealed
     return merged
 
 
@@ -366,13 +503,19 @@ def _flat(chain: Sequence[Link], key: bytes) -> bytes:
 
 
 def globals_at(core: Core, shelved: Shelved, at: Origin) -> dict[str, dict[str, str]]:
-    """The global variables at a checkpoint: type, preview and digest of each."""
+    """The global variables at a checkpoint: type, preview and digest of each. Raises `LimitExceeded` if there are too many.
+
+    What a script needs for a step says nothing about how long it takes to look at all that it has made in many.
+    """
     ladder = climb(core.store.chain(at), shelved, core.key)
-    limits = shelved.limits.but(max_output_kb=0, max_events=0)
+    memory = max(shelved.limits.mem_mb, _LOOK_MB)
+    limits = shelved.limits.but(wall_ms=_LOOK_MS, cpu_ms=_LOOK_MS, mem_mb=memory, max_output_kb=0, max_events=0)
     template = shelved.template
     sandbox = template.thaw(ladder[-1].image, limits=limits) if ladder else template.create(limits=limits, seed=0)
     with sandbox:
         outcome = sandbox.step(Globals(), now=0)
+    if isinstance(outcome, Breached):
+        raise LimitExceeded(f"the global variables at checkpoint {at.number} cannot be looked at: {outcome.breach}")
     assert isinstance(outcome, Finished)
     found: dict[str, dict[str, str]] = outcome.result.value
     return found

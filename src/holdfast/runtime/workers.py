@@ -71,6 +71,7 @@ class Workers(Generic[Job]):
         for thread in threads:
             thread.join()
         self._watch.join()
+        self._flush()
 
     def _add(self) -> None:
         thread = threading.Thread(target=self._working, name="holdfast-worker", daemon=True)
@@ -81,15 +82,24 @@ class Workers(Generic[Job]):
     def _working(self) -> None:
         me = threading.current_thread()
         while True:
-            job = self._jobs.get()
+            job = self._next()
             if job is None:
                 self._jobs.put(None)  # for the others, of whom there may be more than there were
+                self._flush()
                 return
             self._since[me] = time.monotonic()
             self._run(job)
             del job, self._since[me]
             if len(self._threads) > _BASE and self._is_spare(me):
                 return
+
+    def _next(self) -> Job | None:
+        """The next job. Nobody waits for one while commits wait for company: it may not come."""
+        try:
+            return self._jobs.get_nowait()
+        except queue.Empty:
+            self._flush()
+            return self._jobs.get()
 
     def _is_spare(self, me: threading.Thread) -> bool:
         """Whether those that were busy are back, and this thread is needed no more."""

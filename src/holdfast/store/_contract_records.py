@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from uuid import UUID, uuid4
 
-from holdfast.domain import SessionState, Template
+from holdfast.domain import SessionState, Template, TemplateVersion, VersionConflict
 from holdfast.store._contract_base import NASTY, T0, Samples, codes, full_session, full_spec, pages, refused
 from holdfast.store.protocol import Begun, Effect, Reply
 
@@ -99,6 +99,67 @@ class RecordContract(Samples):
         assert self.store.get_template(template.id).name == "mine"
 
     # ---- blobs and secrets
+
+    def test_what_was_baked_goes_with_the_last_version_that_names_it(self) -> None:
+        templates = [Template(uuid4(), name, 1, T0, T0) for name in ("one", "two")]
+        for digest in (b"guest", b"shared", b"alone"):
+            self.store.put_blob(digest, b"data")
+
+        def version(template: Template, number: int, baked: bytes) -> TemplateVersion:
+            return replace(self.version_of(template, number), guest=b"guest", baked=baked)
+
+        for template in templates:
+            self.store.create_template(template, version(template, 1, b"shared"))
+        for number in (2, 3):
+            self.store.add_version(version(templates[0], number, b"alone"), T0)
+        self.store.delete_template(templates[0].id)
+        assert [self.store.get_blob(digest) for digest in (b"guest", b"shared", b"alone")] == [b"data", b"data", None]
+        self.store.delete_template(templates[1].id)
+        assert [self.store.get_blob(digest) for digest in (b"guest", b"shared")] == [b"data", None]
+        self.store.put_blob(b"shared", b"again")
+        assert self.store.get_blob(b"shared") == b"again"
+
+    def test_what_was_baked_stays_while_its_template_is_in_use(self) -> None:
+        self.store.put_blob(b"b" * 32, b"data")
+        self.new_session()
+        with refused("TEMPLATE_IN_USE"):
+            self.store.delete_template(self.template.id)
+        assert self.store.get_blob(b"b" * 32) == b"data"
+
+    def test_a_version_whose_baked_memory_has_gone_is_refused(self) -> None:
+        self.store.put_blob(b"g" * 32, b"guest")
+        late = Template(uuid4(), "late", 1, T0, T0)
+        with refused("VERSION_CONFLICT"):
+            self.store.create_template(late, self.version_of(late, 1))
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.get_template("late")
+        with refused("VERSION_CONFLICT"):
+            self.store.add_version(self.version_of(self.template, 2), T0)
+        assert self.store.get_template(self.template.id).latest == 1
+        self.store.put_blob(b"b" * 32, b"baked")
+        self.store.create_template(late, self.version_of(late, 1))
+
+    def test_no_version_is_ever_without_what_was_baked_for_it(self) -> None:
+        self.store.put_blob(b"g" * 32, b"guest")
+        together = threading.Barrier(4)
+
+        def make_and_delete(name: int) -> list[bytes | None]:
+            found: list[bytes | None] = []
+            together.wait()
+            while len(found) < 10:
+                self.store.put_blob(b"b" * 32, b"baked")
+                template = Template(uuid4(), f"race {name}", 1, T0, T0)
+                try:
+                    self.store.create_template(template, self.version_of(template, 1))
+                except VersionConflict:  # another one has deleted it in between
+                    continue
+                found.append(self.store.get_blob(b"b" * 32))
+                self.store.delete_template(template.id)
+            return found
+
+        self.store.delete_template(self.template.id)
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(make_and_delete, range(4))) == [[b"baked"] * 10] * 4
 
     def test_a_blob_of_20_megabytes_comes_back(self) -> None:
         digest, data = bytes(range(32)), bytes(range(256)) * 80_000

@@ -40,6 +40,8 @@ class File:
     def __init__(self, path: str, migrations: Sequence[str], patience_ms: int) -> None:
         if path == ":memory:":
             raise InvalidValue("for a store in memory use memory:")
+        if not _can_name_a_file(path):
+            raise InvalidValue("the path of the store has characters that no path can have")
         self._path = os.path.abspath(path)
         self._patience = patience_ms / 1000
         self._lock = threading.Lock()
@@ -153,10 +155,16 @@ class File:
         try:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
         except FileExistsError:
+            if not os.path.isfile(self._path):
+                raise StoreUnavailable("What is at the path of the store is no file, but a folder or a device.") from None
             if 0 < os.stat(self._path).st_size < _SHORTEST:
                 raise StoreDamaged from None
             if not os.access(self._path, os.W_OK):  # SQLite would open it to read, and fail later
                 raise StoreReadOnly from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise StoreUnavailable(
+                "The folder that the store's file should be in is not there. Make it, or correct the address."
+            ) from None
 
     def _open(self, setup: str) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, self._patience, isolation_level=None, check_same_thread=False)
@@ -217,6 +225,13 @@ class File:
         if isinstance(error, sqlite3.OperationalError) and not code:  # text that is none
             return StoreDamaged()
         return _MEANINGS.get(code, _MEANINGS.get(code & 0xFF, StoreUnavailable))()
+
+
+def _can_name_a_file(path: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
 
 
 def _code(error: sqlite3.Error) -> int:

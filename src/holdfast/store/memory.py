@@ -74,6 +74,7 @@ class MemoryStore:
             tables = self._kept
             if template.id in tables.templates or any(other.name == template.name for other in tables.templates.values()):
                 raise NameTaken
+            self._check_baked(version)
             tables.templates[template.id] = template.copy()
             tables.versions[template.id] = {version.number: _copy_version(version)}
             tables.keys[template.id] = next(tables.counter)
@@ -85,8 +86,14 @@ class MemoryStore:
                 raise TemplateNotFound
             if template.latest != version.number - 1:
                 raise VersionConflict
+            self._check_baked(version)
             self._kept.versions[template.id][version.number] = _copy_version(version)
             template.latest, template.updated_at = version.number, updated_at
+
+    def _check_baked(self, version: TemplateVersion) -> None:
+        blobs = self._kept.blobs
+        if version.guest in blobs and version.baked not in blobs:  # it went with another template, after it was looked for
+            raise VersionConflict
 
     def get_template(self, which: UUID | str) -> Template:
         with self._lock:
@@ -119,7 +126,10 @@ class MemoryStore:
                 raise TemplateNotFound
             if any(session.template_id == template_id for session in self._kept.sessions.values()):
                 raise TemplateInUse
-            del self._kept.templates[template_id], self._kept.versions[template_id]
+            del self._kept.templates[template_id]
+            gone = {version.baked for version in self._kept.versions.pop(template_id).values()}
+            for baked in gone - {version.baked for group in self._kept.versions.values() for version in group.values()}:
+                self._kept.blobs.pop(baked, None)
 
     def put_blob(self, digest: bytes, data: bytes) -> None:
         with self._lock:

@@ -85,6 +85,7 @@ class PostgresqlStore:
         def work(connection: Connection) -> None:
             again = next(attempts) > 0
             with connection.transaction():
+                connection.execute(self._queries["lock_versions"])
                 row = template.id, *_rows.template_row(template)[1:]
                 if connection.execute(self._queries["create_template"], row).fetchone() is None:
                     known = connection.execute(
@@ -93,7 +94,7 @@ class PostgresqlStore:
                     if again and known is not None and known[0] == template.id.bytes:
                         return  # written by the attempt before, which was not acknowledged
                     raise NameTaken
-                connection.execute(self._queries["create_version"], (template.id, *_rows.version_row(version)))
+                self._create_version(connection, version)
 
         self._connections.write(work)
 
@@ -104,6 +105,7 @@ class PostgresqlStore:
         def work(connection: Connection) -> None:
             again = next(attempts) > 0
             with connection.transaction():
+                connection.execute(self._queries["lock_versions"])
                 if connection.execute(self._queries["advance_template"], given).fetchone() is None:
                     row = connection.execute(
                         self._queries["get_template_by_id"], (version.template_id,), binary=True
@@ -115,9 +117,14 @@ class PostgresqlStore:
                     if again and there == _rows.version_row(version):
                         return
                     raise VersionConflict
-                connection.execute(self._queries["create_version"], (version.template_id, *_rows.version_row(version)))
+                self._create_version(connection, version)
 
         self._connections.write(work)
+
+    def _create_version(self, connection: Connection, version: TemplateVersion) -> None:
+        row = version.template_id, *_rows.version_row(version)
+        if connection.execute(self._queries["create_version"], row).fetchone() is None:
+            raise VersionConflict  # what was baked for it went with another template, after it was looked for
 
     def get_template(self, which: UUID | str) -> Template:
         by, value = ("id", which) if isinstance(which, UUID) else ("name", plain(which))
@@ -143,12 +150,16 @@ class PostgresqlStore:
 
         def work(connection: Connection) -> None:
             again = next(attempts) > 0
-            try:
-                gone = connection.execute(self._queries["delete_template"], (template_id,)).fetchone()
-            except psycopg.errors.ForeignKeyViolation:
-                raise TemplateInUse from None
-            if gone is None and not again:
-                raise TemplateNotFound
+            with connection.transaction():
+                connection.execute(self._queries["lock_versions"])
+                baked = connection.execute(self._queries["baked_of_template"], (template_id,)).fetchall()
+                try:
+                    gone = connection.execute(self._queries["delete_template"], (template_id,)).fetchone()
+                except psycopg.errors.ForeignKeyViolation:
+                    raise TemplateInUse from None
+                if gone is None and not again:
+                    raise TemplateNotFound
+                connection.execute(self._queries["drop_baked"], ([digest for (digest,) in baked],))
 
         self._connections.write(work)
 

@@ -151,10 +151,12 @@ class Store(Protocol):
     # ---- templates
 
     def create_template(self, template: Template, version: TemplateVersion) -> None:
-        """Raises `NameTaken`."""
+        """Raises `NameTaken`, and `VersionConflict` if what was baked for it has been dropped in between."""
 
     def add_version(self, version: TemplateVersion, updated_at: int) -> None:
-        """The next version of a template. `VersionConflict` unless it follows the latest; `TemplateNotFound`."""
+        """The next version of a template. `VersionConflict` unless it follows the latest, and what was baked for it is there;
+        `TemplateNotFound`.
+        """
 
     def get_template(self, which: UUID | str) -> Template:
         """By id or by name. `TemplateNotFound`."""
@@ -169,7 +171,9 @@ class Store(Protocol):
         """Newest first."""
 
     def delete_template(self, template_id: UUID) -> None:
-        """With its versions. `TemplateInUse` while sessions of it exist; `TemplateNotFound`."""
+        """With its versions, and what was baked for them if no other version needs it. `TemplateInUse` while sessions of it exist;
+        `TemplateNotFound`.
+        """
 
     def put_blob(self, digest: bytes, data: bytes) -> None:
         """Keeps something large by its digest. Twice is fine."""

@@ -18,6 +18,7 @@ from holdfast.domain import (
     VersionConflict,
 )
 from holdfast.store._rows import (
+    Row,
     cursor,
     pack,
     plain,
@@ -79,7 +80,7 @@ class SqliteStore(SessionReads):
                 writing.execute(self._sql["insert_template"], rows[0])
             except sqlite3.IntegrityError:
                 raise NameTaken from None
-            writing.execute(self._sql["insert_version"], (writing.lastrowid, *rows[1]))
+            self._insert_version(writing, writing.lastrowid, rows[1])
 
     def add_version(self, version: TemplateVersion, updated_at: int) -> None:
         values, template_id = version_row(version), version.template_id.bytes
@@ -90,7 +91,12 @@ class SqliteStore(SessionReads):
             writing.execute(self._sql["update_template"], (version.number, updated_at, template_id, version.number - 1))
             if not writing.rowcount:
                 raise VersionConflict
-            writing.execute(self._sql["insert_version"], (found[0], *values))
+            self._insert_version(writing, found[0], values)
+
+    def _insert_version(self, writing: sqlite3.Cursor, template: int | None, values: Row) -> None:
+        writing.execute(self._sql["insert_version"], (template, *values))
+        if not writing.rowcount:  # what was baked for it went with another template, after it was looked for
+            raise VersionConflict
 
     def get_template(self, which: UUID | str) -> Template:
         name, key = ("template_by_name", plain(which)) if isinstance(which, str) else ("template_by_id", which.bytes)
@@ -123,12 +129,14 @@ class SqliteStore(SessionReads):
 
     def delete_template(self, template_id: UUID) -> None:
         with self._file.write() as writing:
+            baked = writing.execute(self._sql["baked_of_template"], (template_id.bytes,)).fetchall()
             try:
                 writing.execute(self._sql["delete_template"], (template_id.bytes,))
             except sqlite3.IntegrityError:  # sessions refer to it
                 raise TemplateInUse from None
             if not writing.rowcount:
                 raise TemplateNotFound
+            writing.executemany(self._sql["drop_baked"], baked)
 
     def put_blob(self, digest: bytes, data: bytes) -> None:
         with self._file.write() as writing:

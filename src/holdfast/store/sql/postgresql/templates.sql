@@ -15,8 +15,17 @@ INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (%s, %s,
 ON CONFLICT DO NOTHING
 RETURNING key
 
+-- One transaction at a time decides which baked memories are in use. It comes first in each, so that none waits for another's row.
+-- name: lock_versions
+LOCK TABLE versions IN SHARE ROW EXCLUSIVE MODE
+
+-- Nothing is inserted if the baked memory is gone. A guest stays, once it was put.
 -- name: create_version
-INSERT INTO versions (template_id, number, spec, guest, baked, created_at) VALUES (%s, %s, %s, %s, %s, %s)
+INSERT INTO versions (template_id, number, spec, guest, baked, created_at)
+SELECT new.* FROM (VALUES (%s::uuid, %s::bigint, %s::text, %s::bytea, %s::bytea, %s::bigint))
+AS new (template_id, number, spec, guest, baked, created_at)
+WHERE EXISTS (SELECT 1 FROM blobs WHERE digest = new.baked) OR NOT EXISTS (SELECT 1 FROM blobs WHERE digest = new.guest)
+RETURNING number
 
 -- name: advance_template
 UPDATE templates SET latest = %(number)s, updated_at = %(updated_at)s
@@ -44,3 +53,9 @@ ORDER BY number DESC LIMIT %(limit)s
 
 -- name: delete_template
 DELETE FROM templates WHERE id = %s RETURNING key
+
+-- name: baked_of_template
+SELECT DISTINCT baked FROM versions WHERE template_id = %s
+
+-- name: drop_baked
+DELETE FROM blobs WHERE digest = ANY(%s) AND NOT EXISTS (SELECT 1 FROM versions WHERE baked = digest)

@@ -111,14 +111,23 @@ UPDATE errors SET resolved_at = ? WHERE session = (SELECT key FROM sessions WHER
 -- name: insert_template
 INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
 
+-- Nothing is inserted if the baked memory is gone. A guest stays, once it was put.
 -- name: insert_version
-INSERT INTO template_versions (template, number, spec, guest, baked, created_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO template_versions (template, number, spec, guest, baked, created_at)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6
+WHERE EXISTS (SELECT 1 FROM blobs WHERE digest = ?5) OR NOT EXISTS (SELECT 1 FROM blobs WHERE digest = ?4)
 
 -- name: update_template
 UPDATE templates SET latest = ?, updated_at = ? WHERE id = ? AND latest = ?
 
 -- name: delete_template
 DELETE FROM templates WHERE id = ?
+
+-- name: baked_of_template
+SELECT DISTINCT v.baked FROM templates t JOIN template_versions v ON v.template = t.key WHERE t.id = ?
+
+-- name: drop_baked
+DELETE FROM blobs WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM template_versions WHERE baked = ?1)
 
 -- name: put_blob
 INSERT OR IGNORE INTO blobs (digest, data) VALUES (?, ?)

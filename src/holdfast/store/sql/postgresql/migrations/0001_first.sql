@@ -41,6 +41,8 @@ CREATE TABLE versions (
     PRIMARY KEY (template_id, number)
 );
 
+CREATE INDEX versions_baked ON versions (baked);
+
 -- Half of each page is left free, so that the next version of a row finds room beside it and no index has to change.
 CREATE TABLE sessions (
     key              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

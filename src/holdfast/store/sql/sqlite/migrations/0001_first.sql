@@ -42,6 +42,8 @@ CREATE TABLE template_versions (
     UNIQUE (template, number)
 );
 
+CREATE INDEX template_versions_baked ON template_versions (baked);
+
 CREATE TABLE sessions (
     key INTEGER PRIMARY KEY,
     id BLOB NOT NULL UNIQUE,
