@@ -14,10 +14,11 @@ from holdfast.runtime import EffectKind, Function, ReplayDiverged
 from holdfast.runtime._plain import checked, plain
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.committer import Committer
+from holdfast.runtime.diff import difference
 from holdfast.runtime.journal import Journal
+from holdfast.runtime.pruning import doomed
 from holdfast.runtime.requests import given, request_as_dict, request_from_dict
 from holdfast.runtime.resident import base_depth
-from holdfast.runtime.timeline import difference, doomed
 from holdfast.runtime.workers import Workers
 from holdfast.sandbox import BigInt, Call, Evaluate, Failure, Map, Modules, Resume, RunFile, Set, Undefined
 from holdfast.store import Commit, Effect, StoreUnavailable

@@ -15,10 +15,12 @@ from holdfast.runtime._errors import (
     RuntimeClosed,
 )
 from holdfast.runtime._plain import checked
+from holdfast.runtime.diff import difference, globals_at
 from holdfast.runtime.effects import EffectKind, Function, Tool
 from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, StartUp, Turn
+from holdfast.runtime.pruning import Delete, Prune
 from holdfast.runtime.runtime import Runtime, Settings
-from holdfast.runtime.timeline import Delete, Fork, Prune, Rewind, difference, fresh_seed, globals_at
+from holdfast.runtime.timeline import Fork, Rewind, fresh_seed
 
 __all__ = [
     "Answers",
