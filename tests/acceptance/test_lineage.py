@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Budget, Function, Holdfast, Limits, Retention, StartupFile
 from holdfast.domain import Execution
-from holdfast.runtime import timeline
+from holdfast.runtime import diff
 from tests.acceptance.scenes import (
     SAY,
     all_stores,
@@ -309,7 +309,7 @@ async def test_a_look_has_limits_of_its_own(address: str, language: str, monkeyp
             grown += turn.execution.status == "ok"
         assert grown
         assert (await hf.sessions.diff(here, 0))["added"]
-        monkeypatch.setattr(timeline, "_LOOK_MS", 1)
+        monkeypatch.setattr(diff, "_LOOK_MS", 1)
         with refused("LIMIT_EXCEEDED"):
             await hf.sessions.diff(here, 0)
         assert value(await hf.executions.run(here, {"javascript": "1", "lua": "return 1"}[language])) == 1
