@@ -6,12 +6,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from holdfast import Budget, Function, Holdfast, Limits, Settings, SourceFile
+from holdfast import Budget, EffectKind, Function, Holdfast, HoldfastError, Limits, Settings, SourceFile
 from tests.acceptance.scenes import evaluate, grants, opened, refused, scene, session, template, value
 
 COUNT = "let n = 0; for (let i = 0; i < {}; i++) n += i; n"
@@ -203,8 +204,9 @@ async def test_waiting_for_a_session_that_is_deleted_elsewhere(durable: str) -> 
     await asyncio.sleep(0.1)
     await one.sessions.delete(here)
     for waits in waiting:
-        with refused("SESSION_NOT_FOUND"):
+        with pytest.raises(HoldfastError) as refusal:
             await asyncio.wait_for(waits, 20)
+        assert refusal.value.code in ("SESSION_NOT_READY", "SESSION_NOT_FOUND")  # it is closed before it goes away
     await other.__aexit__(None, None, None)
     await one.__aexit__(None, None, None)
 
@@ -264,3 +266,89 @@ async def test_what_cannot_be_thawed_can_be_closed_and_deleted(sqlite: str, miss
         assert (await hf.sessions.close(here)).state == "closed"
         await hf.sessions.delete(here)
         assert not (await hf.sessions.list()).items
+
+
+# ---- closing and taking over -------------------------------------------------------------------------------------------------------
+
+
+@scene
+async def test_closing_while_many_scripts_are_slow(sqlite: str) -> None:
+    for _ in range(6):
+        async with opened(sqlite, settings=Settings(grace_ms=0)) as hf:
+            await template(hf, "javascript", "t", limits=Limits(wall_ms=0, cpu_ms=0))
+            sessions = [(await hf.sessions.create("t")).id for _ in range(12)]
+            running = [asyncio.ensure_future(hf.executions.run(here, "for (;;) {}")) for here in sessions]
+            await asyncio.sleep(0.05)
+        for turn in running:
+            with refused("CLOSED"):
+                await turn
+        assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-worker"]
+
+
+@scene
+async def test_the_lease_is_kept_while_what_runs_comes_to_its_end(durable: str) -> None:
+    called: list[float] = []
+
+    def slow() -> str:
+        called.append(time.monotonic())
+        time.sleep(1.5)
+        return "done"
+
+    functions = [Function("host.slow", slow, EffectKind.IDEMPOTENT)]
+    settings = Settings(lease_ms=600, grace_ms=10_000)
+    async with opened(durable, functions=functions, settings=settings):
+        async with opened(durable, functions=functions, settings=settings) as hf:
+            here = await session(hf, capabilities=grants(functions))
+            running = asyncio.ensure_future(hf.executions.run(here, "hf.call('host.slow')"))
+            await asyncio.sleep(0.2)
+        assert value(await running) == "done"
+    assert len(called) == 1
+
+
+@scene
+async def test_what_waits_to_be_recovered_can_be_stopped(sqlite: str) -> None:
+    settings = Settings(grace_ms=0)
+    async with opened(sqlite, settings=settings) as hf:
+        await template(hf, "javascript", "t", limits=Limits(wall_ms=0, cpu_ms=0))
+        sessions = [(await hf.sessions.create("t")).id for _ in range(7)]
+        turns = [await hf.executions.run(here, "for (;;) {}", background=True) for here in sessions]
+    async with opened(sqlite, settings=settings) as hf:
+        ends = [hf.sessions.close(here) for here in sessions[::2]]
+        ends += [hf.executions.cancel(turn.execution.id) for turn in turns[1::2]]
+        await asyncio.wait_for(asyncio.gather(*ends), 30)
+        for turn in turns:
+            assert (await hf.executions.get(turn.execution.id)).status == "cancelled"
+
+
+@scene
+async def test_one_key_in_two_processes_runs_a_script_once_or_twice(durable: str) -> None:
+    """Whoever comes second may have begun before it could know; it does not try again."""
+    called: list[int] = []
+
+    def count() -> None:
+        called.append(1)
+        time.sleep(0.05)
+
+    functions = [Function("host.count", count, EffectKind.IDEMPOTENT)]
+    async with opened(durable, functions=functions) as one, opened(durable, functions=functions) as other:
+        for n in range(3):
+            here = await session(one, capabilities=grants(functions))
+            called.clear()
+            calls = [hf.executions.run(here, "hf.call('host.count')", idempotency_key=f"k{n}") for hf in (one, other)]
+            first, second = await asyncio.gather(*calls)
+            assert first.execution.id == second.execution.id
+            assert len(called) <= 2
+
+
+@scene
+async def test_opening_does_not_wait_for_the_applications_threads(sqlite: str) -> None:
+    loop, go_on = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    taken = loop.run_in_executor(None, go_on.wait, 20)
+    async with asyncio.timeout(15):
+        async with opened(sqlite) as hf:
+            here = await session(hf)
+            assert await evaluate(hf, here, "1") == 1
+    assert not taken.done()
+    go_on.set()
+    await taken

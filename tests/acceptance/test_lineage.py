@@ -340,3 +340,93 @@ async def test_startup_files_that_follow_a_checkpoint_run(address: str, language
         ran.clear()
         assert (await hf.sessions.fork(here)).state == "ready"
         assert ran == []
+
+
+@all_stores
+@scene
+async def test_startup_files_that_follow_a_beginning_run_after_its_origin_is_gone(address: str, language: str) -> None:
+    ran: list[str] = []
+    functions = [Function("note.ran", ran.append)]
+    files = [StartupFile(name, f"require('note').ran('{name}')", "session") for name in ("first", "second", "third")]
+    async with opened(address, functions=functions) as hf:
+        await template(hf, language, "t", startup=files, capabilities=grants(functions))
+        here = (await hf.sessions.create("t")).id
+        forks = {number: (await hf.sessions.fork(here, number)).id for number in (1, 2, 3)}
+        await hf.sessions.delete(here)
+        rest = {1: ["second", "third"], 2: ["third"], 3: []}
+        for number, fork in forks.items():
+            ran.clear()
+            assert (await hf.sessions.rewind(fork, 0)).state == "ready"
+            assert ran == rest[number]
+        # One that began where that one did, and is left alone in turn.
+        again = (await hf.sessions.fork(forks[1], 0)).id
+        await hf.sessions.delete(forks[1])
+        ran.clear()
+        assert (await hf.sessions.rewind(again, 0)).state == "ready"
+        assert ran == rest[1]
+
+
+@all_stores
+@scene
+async def test_no_startup_file_runs_twice_where_nobody_knows_which_have_run(
+    address: str, language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    functions = [Function("note.ran", ran.append)]
+    files = [StartupFile(name, f"require('note').ran('{name}')", "session") for name in ("first", "second")]
+    async with opened(address, functions=functions) as hf:
+        await template(hf, language, "t", startup=files, capabilities=grants(functions))
+        here = (await hf.sessions.create("t")).id
+
+        async def forgotten(session_id: Any) -> Any:
+            return await hf.sessions.get(session_id)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hf.sessions, "_made", forgotten)
+            patched.setattr(hf.sessions, "_started", forgotten)
+            fork = await hf.sessions.fork(here, 1, idempotency_key="k")
+        assert fork.state == "starting"
+        await hf.sessions.delete(here)
+        ran.clear()
+        assert (await hf.sessions._made(fork.id)).state == "ready"
+        assert ran == []
+
+
+# ---- long executions ---------------------------------------------------------------------------------------------------------------
+
+
+@all_stores
+@scene
+async def test_going_back_reads_only_what_came_later(address: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    talks = {
+        "javascript": "for (;;) { for (let i = 0; i < 50; i++) console.log(i); await llm('more?') }",
+        "lua": "while true do for i = 1, 50 do print(i) end alc.llm('more?') end",
+    }[language]
+    async with opened(address) as hf:
+        here = await session(hf, language)
+        await hf.executions.run(here, talks)
+        for _ in range(30):
+            turn = await hf.queries.answer(here, "yes")
+        asked, head = turn.execution.metrics, turn.session.head
+        read: list[Any] = []
+        store = hf._runtime.core.store
+
+        def counted(name: str, some: Any) -> None:
+            really = getattr(store, name)
+
+            def wrapped(*args: Any, **options: Any) -> Any:
+                found = really(*args, **options)
+                read.extend(some(found))
+                return found
+
+            monkeypatch.setattr(store, name, wrapped)
+
+        counted("list_events", list)
+        counted("list_queries", lambda page: page.items)
+        counted("get_query", lambda query: [query])
+        fork = await hf.sessions.fork(here, head - 1)
+        assert 50 < len(read) < 60
+        monkeypatch.undo()
+        metrics = (await hf.executions.list(fork.id)).items[0].metrics
+        assert (metrics.queries, metrics.llm_calls) == (asked.queries - 1, asked.llm_calls - 1) == (30, 30)
+        assert (metrics.prompt_chars, metrics.answer_chars) == (30 * 5, 29 * 3)

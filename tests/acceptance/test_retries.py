@@ -291,6 +291,38 @@ async def test_a_start_that_nobody_saw_to_goes_on_when_it_is_asked_for_again(mon
         assert (again.id, again.state) == (made.id, "ready")
 
 
+@durable_stores
+@scene
+async def test_whoever_repeats_it_elsewhere_waits_for_the_start(address: str, language: str) -> None:
+    ran: list[str] = []
+
+    def slow(name: str) -> None:
+        ran.append(name)
+        time.sleep(0.5)
+
+    functions = [Function("note.slow", slow)]
+    files = [StartupFile(name, f"require('note').slow('{name}')", "session") for name in ("first", "second")]
+    async with opened(address, functions=functions) as one, opened(address, functions=functions) as two:
+        await template(one, language, "t", startup=files, capabilities=grants(functions), limits=Limits(wall_ms=20_000))
+        here = (await one.sessions.create("t")).id
+        requests: list[tuple[Any, list[str]]] = [
+            (lambda hf: hf.sessions.create("t", idempotency_key="create"), ["first", "second"]),
+            (lambda hf: hf.sessions.fork(here, 1, idempotency_key="fork"), ["second"]),
+            (lambda hf: hf.sessions.rewind(here, 1, idempotency_key="rewind"), ["second"]),
+        ]
+        for request, files_of_it in requests:
+            ran.clear()
+            first = asyncio.ensure_future(request(one))
+            while not ran:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            assert not first.done()
+            same = await request(two)
+            assert same.state == "ready"
+            assert same.id == (await first).id
+            assert ran == files_of_it
+
+
 # ---- the sweep -------------------------------------------------------------------------------------------------------------------------
 
 

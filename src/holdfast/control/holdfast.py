@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
@@ -22,6 +23,23 @@ from holdfast.store.workflows import SessionStore
 
 _log: Final = logging.getLogger("holdfast")
 _SWEEP_S: Final = 60.0
+
+
+async def _opened_store(address: str) -> Store:
+    """Opens a store off the loop, and not on its own threads, which the application may have taken."""
+    threads = ThreadPoolExecutor(1, "holdfast-open")
+    opening = threads.submit(open_store, address)
+    threads.shutdown(wait=False)
+    try:
+        return await asyncio.wrap_future(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_give_back)
+        raise
+
+
+def _give_back(opening: Future[Store]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 class _CloseIdle(Close):
@@ -92,13 +110,9 @@ class Holdfast:
 
     async def __aenter__(self) -> Self:
         address = self._address
-        store = await asyncio.to_thread(open_store, address) if isinstance(address, str) else address
+        store = await _opened_store(address) if isinstance(address, str) else address
         runtime = Runtime(store, key=self._key, functions=self._functions, tools=self._tools, settings=self._settings)
-        try:
-            await runtime.start()
-        except BaseException:
-            await asyncio.to_thread(store.close)
-            raise
+        await runtime.start()  # which gives the store back if it fails
         once = self._once = Once(runtime)
         self._runtime = runtime
         self.templates, self.sessions = Templates(runtime, once), Sessions(runtime, once)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from holdfast.control import _given
@@ -12,12 +12,14 @@ from holdfast.control.templates import which
 from holdfast.domain import (
     Budget,
     ErrorEntry,
+    ExecutionKind,
     InvalidValue,
     Node,
     Origin,
     Session,
     SessionBusy,
     SessionState,
+    VersionConflict,
     new_id,
     parse_id,
     query_id,
@@ -34,7 +36,9 @@ from holdfast.runtime import (
     fresh_seed,
     globals_at,
 )
-from holdfast.store import Commit, Page, Reply
+from holdfast.store import Commit, LeaseLost, Page, Reply
+
+_LOOK_S: Final = 0.1
 
 
 class Sessions:
@@ -94,13 +98,23 @@ class Sessions:
                 return session
 
     async def _made(self, session_id: UUID | str) -> Session:
-        """A session that was made before. Its start goes on if whoever made it did not see to that."""
-        session = await self.get(session_id)
-        if session.state is not SessionState.STARTING:
-            return session
-        with contextlib.suppress(SessionBusy):  # another process runs its files
-            return await self._started(session.id)
-        return await self.get(session_id)
+        """A session that was made before, after its start, which goes on if whoever made it did not see to that."""
+        while True:
+            session = await self.get(session_id)
+            if not await self._starts(session):
+                return session
+            with contextlib.suppress(SessionBusy, VersionConflict, LeaseLost):  # another process runs its files
+                session = await self._started(session.id)
+                if not await self._starts(session):
+                    return session
+            await asyncio.sleep(_LOOK_S)
+
+    async def _starts(self, session: Session) -> bool:
+        """Whether startup files run in a session, or have yet to: one that takes a while is an execution like any other."""
+        if session.state is not SessionState.RUNNING or session.execution_id is None:
+            return session.state is SessionState.STARTING
+        execution = await self._runtime.call(self._runtime.store.get_execution, session.execution_id)
+        return execution.kind is ExecutionKind.STARTUP
 
     def _insert(
         self,
@@ -160,7 +174,8 @@ class Sessions:
             closing = self._runtime.submit(session_id, Close())
             while not closing.done():  # whatever runs before it is stopped, also what only waited for its turn
                 running = self._runtime.cancel(session_id)
-                await asyncio.wait([closing, *([] if running is None else [running])], return_when=asyncio.FIRST_COMPLETED)
+                ends = [closing] if running is None else [closing, running]
+                await asyncio.wait(ends, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)  # it may begin only now
             await closing
 
         await self._once.simple(idempotency_key, {"close": str(session_id)}, do)
@@ -219,10 +234,9 @@ class Sessions:
 
     async def _fork(self, session_id: UUID, job: Fork) -> Sequence[Session]:
         forks: list[Session] = await self._runtime.submit(session_id, job)
-        starting = [fork.id for fork in forks if fork.state is SessionState.STARTING]
-        started = {
-            fork.id: fork for fork in await asyncio.gather(*map(self._started, starting))
-        }  # none waits for another's end
+        unready = (SessionState.STARTING, SessionState.RUNNING)  # the latter if another process was faster, with the same key
+        starting = [fork.id for fork in forks if fork.state in unready]
+        started = {fork.id: fork for fork in await asyncio.gather(*map(self._made, starting))}  # none waits for another's end
         return [started.get(fork.id, fork) for fork in forks]
 
     async def rewind(self, session: UUID | str, checkpoint: int, *, idempotency_key: str | None = None) -> Session:

@@ -1,5 +1,6 @@
 """Templates: what sessions start from."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -28,6 +29,8 @@ from holdfast.store import Page, Reply
 
 _LONGEST_NAME: Final = 200
 _LARGEST_SOURCE: Final = 16 << 20
+_TRIES: Final = 5
+"""How often something is done again that others have undone in between, for no fault of the caller."""
 
 
 class Templates:
@@ -73,16 +76,35 @@ class Templates:
         template = Template(new_id(), name, 1, now, now)
         if reply is not None:
             template.id = UUID(self._once.plan(reply, {"template_id": str(template.id)})["template_id"])
-        try:
-            self._check_free(name)  # before anything is baked that nobody would need
-            self._baked(template.id, 1, spec, now, lambda version: runtime.store.create_template(template, version))
-        except NameTaken:
-            found = runtime.store.get_template(name)
-            if found.id != template.id:
-                raise
-            template = found  # another process was asked the same, or one that died before it could reply
+        template = self._made(template, spec)
         if reply is not None:
             runtime.store.put_reply(reply._replace(outcome={"template_id": str(template.id)}))
+        return template
+
+    def _made(self, template: Template, spec: TemplateSpec) -> Template:
+        store = self._runtime.store
+        for left in reversed(range(_TRIES)):
+            try:
+                self._check_free(template.name)  # before anything is baked that nobody would need
+                self._baked(
+                    template.id,
+                    1,
+                    spec,
+                    template.created_at,
+                    lambda version: store.create_template(template, version),
+                    lambda: False,  # nobody else knows of this template
+                )
+                break
+            except NameTaken:
+                try:
+                    found = store.get_template(template.name)
+                except TemplateNotFound:  # it was deleted meanwhile: the name is free
+                    if left:
+                        continue
+                    raise NameTaken from None
+                if found.id != template.id:
+                    raise
+                return found  # another process was asked the same, or one that died before it could reply
         return template
 
     def _check_free(self, name: str) -> None:
@@ -93,19 +115,29 @@ class Templates:
         raise NameTaken
 
     def _baked(
-        self, template_id: UUID, number: int, spec: TemplateSpec, now: int, keep: Callable[[TemplateVersion], None]
+        self,
+        template_id: UUID,
+        number: int,
+        spec: TemplateSpec,
+        now: int,
+        keep: Callable[[TemplateVersion], None],
+        is_taken: Callable[[], bool],
     ) -> TemplateVersion:
-        """A version, baked and kept; baked again, if what came of it was dropped with another template in between."""
-        shelf, store = self._runtime.core.shelf, self._runtime.store
-        while True:
-            guest, baked = shelf.bake(spec)
+        """A version, baked and kept; baked again, if what came of it was dropped with another template in between.
+
+        A store says the same of that and of a number that is taken. Whether the memory is there now tells nothing: somebody may have put
+        it back.
+        """
+        for left in reversed(range(_TRIES)):
+            guest, baked = self._runtime.core.shelf.bake(spec)
             version = TemplateVersion(template_id, number, spec, guest, baked, now)
             try:
                 keep(version)
-                return version
+                break
             except VersionConflict:
-                if store.get_blob(baked) is not None:
+                if not left or is_taken():
                     raise
+        return version
 
     async def get(self, template: UUID | str) -> Template:
         """By id or name. Raises `TemplateNotFound`."""
@@ -134,26 +166,63 @@ class Templates:
         which(template)
 
         async def do(reply: Reply | None) -> TemplateVersion:
-            latest = await self.version(template)
-            spec = replace(latest.spec, **parts)
-            _check_sources(spec)
-            return await self._runtime.call(self._add, latest, spec, reply)
+            return await self._runtime.call(self._update, which(template), parts, reply)
 
         async def again(outcome: dict[str, Any]) -> TemplateVersion:
             return await self.version(outcome["template_id"], outcome["number"])
 
         return await self._once(idempotency_key, {"update": str(template), "changes": parts}, do, again)
 
-    def _add(self, latest: TemplateVersion, spec: TemplateSpec, reply: Reply | None) -> TemplateVersion:
-        runtime = self._runtime
-        now = int(runtime.settings.clock())
-        version = self._baked(
-            latest.template_id, latest.number + 1, spec, now, lambda version: runtime.store.add_version(version, now)
+    def _update(self, template: UUID | str, parts: dict[str, Any], reply: Reply | None) -> TemplateVersion:
+        store = self._runtime.store
+        if reply is None:
+            found = store.get_template(template)
+            return self._add(found.id, found.latest + 1, self._changed(found.id, found.latest, parts))
+        step = reply
+        while True:
+            found = store.get_template(template)
+            plan = self._once.plan(step, {"template_id": str(found.id), "number": found.latest + 1})
+            if plan["template_id"] == str(found.id):
+                number = plan["number"]
+                spec = self._changed(found.id, number - 1, parts)
+                version = self._same(found.id, number, spec)
+                if version is None and number > found.latest:
+                    try:
+                        version = self._add(found.id, number, spec)
+                    except VersionConflict:
+                        version = self._same(found.id, number, spec)
+                        if version is None:
+                            raise
+                if version is not None:  # perhaps by another process, or by one that died before it could reply
+                    store.put_reply(reply._replace(outcome={"template_id": str(found.id), "number": number}))
+                    return version
+            # What was planned did not happen, nor can it now: the number is somebody else's, or the name is another template's.
+            step = reply._replace(request=f"{reply.request} {plan['template_id']} {plan['number']}")
+
+    def _changed(self, template_id: UUID, number: int, parts: dict[str, Any]) -> TemplateSpec:
+        spec = replace(self._runtime.store.get_version(template_id, number).spec, **parts)
+        _check_sources(spec)
+        return spec
+
+    def _same(self, template_id: UUID, number: int, spec: TemplateSpec) -> TemplateVersion | None:
+        """The version of this number, if it is made from this."""
+        try:
+            version = self._runtime.store.get_version(template_id, number)
+        except TemplateNotFound:
+            return None
+        return version if _text(version.spec) == _text(spec) else None
+
+    def _add(self, template_id: UUID, number: int, spec: TemplateSpec) -> TemplateVersion:
+        store = self._runtime.store
+        now = int(self._runtime.settings.clock())
+        return self._baked(
+            template_id,
+            number,
+            spec,
+            now,
+            lambda version: store.add_version(version, now),
+            lambda: store.get_template(template_id).latest >= number,
         )
-        if reply is not None:
-            outcome = {"template_id": str(version.template_id), "number": version.number}
-            runtime.store.put_reply(reply._replace(outcome=outcome))
-        return version
 
     async def list(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
         """Newest first."""
@@ -227,3 +296,8 @@ def _check_sources(spec: TemplateSpec) -> None:
     size = sum(map(len, texts))
     if size > _LARGEST_SOURCE:
         raise InvalidValue(f"the files of a template have {size} characters; at most {_LARGEST_SOURCE} are taken")
+
+
+def _text(spec: TemplateSpec) -> str:
+    """As it is stored, where a tuple is a list."""
+    return json.dumps(spec.as_dict(), sort_keys=True)

@@ -46,9 +46,15 @@ class Task:
     """Whether it was parked, so that it is ahead of those that still are."""
     ended: "asyncio.Future[None] | None" = None
     """For those who wait for its end after its caller has gone."""
+    replays: UUID | None = None
+    """The execution whose interrupted step it runs again first, while it does."""
+    stopped: bool = False
+    """Whether that was told to stop."""
 
     def is_cancelled(self) -> bool:
-        return self.cancelled
+        if self.replays is None:
+            return self.cancelled
+        return self.stopped or (self.cancelled and not isinstance(self.job, Start))
 
 
 @dataclass(slots=True, eq=False)
@@ -118,15 +124,21 @@ class Dispatcher:
         """Stops the script that runs in a session, if it is this execution's. Gives what is done at its end; None if nothing runs."""
         slot = self._slots.get(session_id)
         task = None if slot is None else slot.busy
-        if slot is None or task is None or not task.job.executes:
+        if slot is None or task is None or not (task.job.executes or task.replays):
             return None
         resident = slot.resident
-        if execution_id is not None and _execution_of(task.job, resident) not in (None, execution_id):
+        if execution_id is not None and (task.replays or _execution_of(task.job, resident)) not in (None, execution_id):
             return None
-        task.cancelled = True
+        replays = task.replays is not None
+        if replays:
+            task.stopped = True
+        else:
+            task.cancelled = True
         sandbox = None if resident is None else resident.sandbox
         if sandbox is not None:
             sandbox.cancel()
+        if replays:  # the job itself goes on after that, perhaps for long
+            return asyncio.ensure_future(asyncio.sleep(_AGAIN_S))
         if not task.future.done():
             return task.future
         if task.ended is None:
@@ -285,7 +297,8 @@ class Dispatcher:
         for slot in self._slots.values():
             if slot.busy is not None and not slot.busy.future.done():
                 slot.busy.future.set_exception(RuntimeClosed())
-            self._drop(slot)
+            with contextlib.suppress(HoldfastError):  # one shall not keep the others
+                self._drop(slot)
         self._slots.clear()
 
     def _interrupt(self) -> None:
@@ -319,7 +332,13 @@ class Dispatcher:
             resident.is_cancelled = task.is_cancelled
             if resident.begun is not None:
                 task.ran = True  # if this fails, what is in memory is not what is in the store
-                self._go_on(resident, task.job)
+                task.replays = resident.begun.execution_id
+                try:
+                    self._go_on(resident, task.job)
+                finally:
+                    task.replays = None
+                if task.stopped:  # a sandbox that was told to stop would do so at its next step
+                    resident.hibernate()
                 task.ran = False
             task.job.check(core, resident)
             task.ran = True

@@ -15,6 +15,7 @@ from holdfast.domain import (
     SESSION,
     Answer,
     Budget,
+    Conflict,
     EventType,
     Execution,
     ExecutionKind,
@@ -41,7 +42,7 @@ from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.stepping import Stepper, Work, uncertain
 from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
-from holdfast.store import Begun, Commit, LeaseLost, Reply
+from holdfast.store import Begun, Commit, LeaseLost, Reply, Store
 
 _MOST_ATTEMPTS: Final = 10
 _ANSWER: Final = EventType.ANSWER.value
@@ -96,6 +97,10 @@ class Gone(LeaseLost):
     """Another process has taken this session over, and goes on with this execution. Look there what came of it."""
 
 
+class Repeated(Conflict):
+    """Another process was asked the same, with the same idempotency key, and was faster."""
+
+
 @dataclass(slots=True)
 class Start(Job):
     """A new execution."""
@@ -119,6 +124,8 @@ class Start(Job):
     def check(self, core: Core, resident: Resident) -> None:
         if self.work is not None and self.work.durable:
             raise Gone  # whoever has taken the session over goes on with it: a second run would do everything twice
+        if self.work is not None and self.reply is not None and core.store.get_reply(self.reply.key) is not None:
+            raise Repeated
         state = resident.session.state
         if state is SessionState.READY or (state is SessionState.STARTING and self.kind is ExecutionKind.STARTUP):
             return
@@ -180,12 +187,28 @@ class StartUp(Job):
         """How many of the files have run, on the way to the present state: there may have been others, before a rewind."""
         session = resident.session
         chain = core.store.chain(Origin(session.id, session.head))  # a fork begins where its origin was
-        if not chain or chain[0].at.number == 0:
+        names = [file.filename for file in resident.shelved.startup]
+        if not chain:
             return 0
+        if chain[0].at.number == 0:  # what led there is gone with its session; what came next is known, or nothing runs twice
+            first = self.first(core.store, chain[0].at.session_id)
+            return names.index(first.path) if first is not None and self.is_start(first) and first.path in names else len(names)
         node = core.store.get_node(chain[0].at)
         last = core.store.get_execution(node.execution_id).path
-        names = [file.filename for file in resident.shelved.startup]
         return names.index(last) + 1 if last in names else 0
+
+    @staticmethod
+    def first(store: Store, session_id: UUID) -> Execution | None:
+        """The first execution that a session ever had."""
+        page = store.list_executions(session_id, limit=1000)
+        while page.next is not None:
+            page = store.list_executions(session_id, limit=1000, after=page.next)
+        return page.items[-1] if page.items else None
+
+    @staticmethod
+    def is_start(first: Execution | None) -> bool:
+        """Whether a session with this first execution had startup files to run as it began, and began with that one."""
+        return first is not None and first.kind is ExecutionKind.STARTUP and first.parent_id is None
 
 
 # ---- answers -----------------------------------------------------------------------------------------------------------------------
@@ -393,7 +416,7 @@ class Close(Job):
         """What waits is dropped. If nobody can thaw it any more there is no checkpoint of that, but it ends."""
         work = Work(Resume())
         try:
-            _ = resident.ladder
+            resident.awake()
         except (ImageError, GuestMissing):
             # As a step that had just begun: then there is nothing to be brought in order.
             work.started, work.durable = resident.execution, True
@@ -425,7 +448,7 @@ def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool) -> Co
     if begun.attempts >= _MOST_ATTEMPTS:
         return stepper.give_up(RecoveryFailed())
     try:
-        _ = resident.ladder
+        resident.awake()  # before it is written down that it is tried once more
     except (ImageError, GuestMissing) as error:
         if not closing:
             raise

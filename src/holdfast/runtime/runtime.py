@@ -108,6 +108,7 @@ class Runtime:
         self._alarm = asyncio.Event()
         self._running_tools: set[tuple[UUID, int]] = set()
         self._background: set[asyncio.Task[None]] = set()
+        self._beating: asyncio.Task[None] | None = None
         self._interrupted: list[UUID] = []
         self._recovering = 0
         # Not the loop's own threads: the application may have taken all of them, for as long as it likes.
@@ -140,7 +141,7 @@ class Runtime:
         self._dispatches = True
         self.core.watch = self._dispatcher.workers
         await self._look_around()
-        self._spawn(self._beat())
+        self._beating = loop.create_task(self._beat())
         self._spawn(self._tend())
         self._spawn(self._ring())
         self._over = loop.create_future()
@@ -186,6 +187,9 @@ class Runtime:
         await asyncio.gather(*self._background, return_exceptions=True)
         if self._dispatches:
             await self._dispatcher.close(grace_ms)
+        if self._beating is not None:  # not before: what still runs here is ours
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
 
     def _leave(self) -> None:
         core = self._opened

@@ -38,10 +38,11 @@ from holdfast.domain import (
     TokenSource,
     VersionConflict,
     new_id,
+    parse_query_id,
     prompt_size,
 )
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Job, count_answer
+from holdfast.runtime.jobs import Job, StartUp, count_answer
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelved
 from holdfast.runtime.stepping import Stepper, Work
@@ -88,10 +89,11 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if number == session.head and session.state is SessionState.PAUSED:
         assert resident.execution is not None
         return _Place(number, origin, resident.execution, resident.execution.metrics, list(resident.open.values()))
-    if origin.number == 0:
-        if session.head:
-            _check_waited_for_nothing(core, origin)
-        return _Place(number, origin)
+    if origin.number == 0:  # taken over from a session that is gone, and what was waited for there is gone with it
+        first = StartUp.first(core.store, origin.session_id)
+        if session.head and first is not None and first.parent_id is not None:
+            raise CheckpointNotFound("this session began in the middle of an execution of a session that was deleted")
+        return _Place(number, origin, starts=StartUp.is_start(first))
     node = core.store.get_node(origin)
     if not node.open and node.wake_at is None:
         return _Place(number, origin, starts=_starts(core, resident.shelved, node))
@@ -100,7 +102,7 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if node.wake_at is not None:
         asked = queries[0].asked_at if queries else node.created_at
         queries.append(Query(origin.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
-    return _Place(number, origin, execution, _metrics_at(core.store, execution, origin.number), queries)
+    return _Place(number, origin, execution, _metrics_at(core.store, execution, node.last_seq), queries)
 
 
 def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
@@ -112,30 +114,36 @@ def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
     return ended_well and execution.path != shelved.startup[-1].filename
 
 
-def _metrics_at(store: Store, execution: Execution, number: int) -> Metrics:
-    """What an execution had asked, and been told, at one of its checkpoints: all that it ever did, less what its events tell of later."""
-    models: dict[str, Query] = {}
-    after: str | None = None
-    while True:
-        page = store.list_queries(execution_id=execution.id, kinds=[QueryKind.LLM], limit=1000, after=after)
-        models |= {query.id: query for query in page.items}
-        after = page.next
-        if after is None:
-            break
-    later, is_later, seq = Metrics(), False, 0
+def _metrics_at(store: Store, execution: Execution, seq: int) -> Metrics:
+    """What an execution had asked, and been told, at its event `seq`: all that it ever did, less what its events tell of later."""
+    later, models = Metrics(), _Models(store, execution.session_id)
     while seq < execution.seq and (events := store.list_events(execution.id, after_seq=seq)):
         seq = events[-1].seq
         for event in events:
-            query = models.get(event.payload.get("query_id", ""))
-            if not is_later:
-                is_later = event.type == EventType.CHECKPOINT.value and event.payload["number"] == number
-            elif event.type == EventType.QUERY.value:
+            if event.type == EventType.QUERY.value:
                 later.queries += 1
-                if query is not None:
-                    later.ask(*prompt_size(query.payload))
-            elif event.type == EventType.ANSWER.value and query is not None and query.answer is not None:
-                count_answer(later, query, query.answer)
+                if event.payload["kind"] == QueryKind.LLM.value:
+                    later.ask(*prompt_size(models.get(event).payload))
+            elif event.type == EventType.ANSWER.value:
+                query = models.get(event)
+                if query.kind is QueryKind.LLM and query.answer is not None:
+                    count_answer(later, query, query.answer)
     return _less(execution.metrics, later)
+
+
+class _Models:
+    """The queries that events tell of, each read once: where it was asked, or where it was answered if that came before."""
+
+    def __init__(self, store: Store, session_id: UUID) -> None:
+        self._store, self._session_id = store, session_id
+        self._asked: dict[int, Query] = {}
+
+    def get(self, event: Event) -> Query:
+        number = parse_query_id(event.payload["query_id"])
+        query = self._asked.pop(number, None) or self._store.get_query(self._session_id, number)
+        if event.type == EventType.QUERY.value:
+            self._asked[number] = query
+        return query
 
 
 def _less(whole: Metrics, later: Metrics) -> Metrics:
@@ -165,15 +173,6 @@ def _beginning(core: Core, session: Session) -> Origin | None:
         return None
     chain = core.store.chain(Origin(session.id, 0))
     return chain[0].at if chain else None
-
-
-def _check_waited_for_nothing(core: Core, own: Origin) -> None:
-    """A beginning that a session took over from one that is gone: what was waited for there is gone with it."""
-    page = core.store.list_executions(own.session_id, limit=1000)
-    while page.next is not None:
-        page = core.store.list_executions(own.session_id, limit=1000, after=page.next)
-    if page.items and page.items[-1].parent_id is not None:
-        raise CheckpointNotFound("this session began in the middle of an execution of a session that was deleted")
 
 
 def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber: bool) -> tuple[Execution, Step, list[Query]]:

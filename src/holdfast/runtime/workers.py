@@ -64,13 +64,13 @@ class Workers(Generic[Job]):
     def close(self) -> None:
         """Waits for the jobs that run; none is begun after that."""
         self._closed = True
+        self._busy.set()
+        self._watch.join()  # first of all: it may be about to add a thread
         with self._lock:
             threads = list(self._threads)
         self._jobs.put(None)
-        self._busy.set()
         for thread in threads:
             thread.join()
-        self._watch.join()
         self._flush()
 
     def _add(self) -> None:

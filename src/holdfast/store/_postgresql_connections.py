@@ -43,6 +43,8 @@ _SETTINGS: Final = """
     SET enable_mergejoin = off;
     SET jit = off
 """
+LONGEST_HELD: Final = 20.0
+"""Seconds after which no lock is still that of a process that vanished."""
 # The large statement of a group is planned once, not at each call.
 _WRITER: Final = "SET plan_cache_mode = force_generic_plan"
 
@@ -102,16 +104,17 @@ class Connections:
         self._drop_idle()
         return self._read(work)
 
-    def write(self, work: Callable[[Connection], Result]) -> Result:
-        """One at a time."""
-        until = time.monotonic() + self._patience
+    def write(self, work: Callable[[Connection], Result], *, locks: float = 0) -> Result:
+        """One at a time. `locks` is for how many seconds it is tried again while others hold a lock, if that is longer."""
+        begun = time.monotonic()
         pause = 0.01
         while True:
             try:
                 with self._writing:
                     return work(self._writable())
             except psycopg.Error as error:
-                if not (is_lost(error) or error.sqlstate in _TRY_AGAIN) or time.monotonic() >= until:
+                patience = max(self._patience, locks) if error.sqlstate == _LOCKED else self._patience
+                if not (is_lost(error) or error.sqlstate in _TRY_AGAIN) or time.monotonic() >= begun + patience:
                     raise translated(error) from None
             time.sleep(pause)
             pause = min(2 * pause, 0.25)
@@ -185,7 +188,8 @@ def _is_usable(connection: Connection) -> bool:
 # ---- what an error means -----------------------------------------------------------------------------------------------------------
 
 _LOST: Final = {"25P03", "57P01", "57P02", "57P03", "57P05", "53300"}
-_TRY_AGAIN: Final = {"40P01", "40001", "55P03"}  # deadlock, serialization failure, lock not available
+_LOCKED: Final = "55P03"
+_TRY_AGAIN: Final = {"40P01", "40001", _LOCKED}  # deadlock, serialization failure, lock not available
 _MEANINGS: Final[dict[str, tuple[type[HoldfastError], str | None]]] = {
     "53100": (StoreFull, None),
     "53200": (StoreFull, "The PostgreSQL server has no memory left. Nothing that was acknowledged is lost; try again."),

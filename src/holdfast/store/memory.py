@@ -430,5 +430,5 @@ def _copy_version(version: TemplateVersion) -> TemplateVersion:
 
 
 def _node(step: Step, made: Checkpoint, parent: int) -> Node:
-    size = len(made.sealed)
-    return Node(step.number, parent, step.execution_id, step.created_at, made.depth, made.base, size, made.open, made.wake_at)
+    at, size, last_seq = step.created_at, len(made.sealed), step.first_seq + len(step.events) - 1
+    return Node(step.number, parent, step.execution_id, at, made.depth, made.base, size, made.open, made.wake_at, last_seq)

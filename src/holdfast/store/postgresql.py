@@ -32,7 +32,7 @@ from holdfast.domain import (
 )
 from holdfast.store import _rows
 from holdfast.store._postgresql_commit import Committer
-from holdfast.store._postgresql_connections import Connection, Connections
+from holdfast.store._postgresql_connections import LONGEST_HELD, Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_schema import migrate
 from holdfast.store._rows import Row, cursor, pack, plain, read_cursor, read_plain, unpack
@@ -80,46 +80,49 @@ class PostgresqlStore:
     # ---- templates
 
     def create_template(self, template: Template, version: TemplateVersion) -> None:
-        attempts = count()
+        def work(connection: Connection, again: bool) -> None:
+            row = template.id, *_rows.template_row(template)[1:]
+            if connection.execute(self._queries["create_template"], row).fetchone() is None:
+                known = connection.execute(
+                    self._queries["get_template_by_name"], (plain(template.name),), binary=True
+                ).fetchone()
+                if again and known is not None and known[0] == template.id.bytes:
+                    return  # written by the attempt before, which was not acknowledged
+                raise NameTaken
+            self._create_version(connection, version)
 
-        def work(connection: Connection) -> None:
-            again = next(attempts) > 0
-            with connection.transaction():
-                connection.execute(self._queries["lock_versions"])
-                row = template.id, *_rows.template_row(template)[1:]
-                if connection.execute(self._queries["create_template"], row).fetchone() is None:
-                    known = connection.execute(
-                        self._queries["get_template_by_name"], (plain(template.name),), binary=True
-                    ).fetchone()
-                    if again and known is not None and known[0] == template.id.bytes:
-                        return  # written by the attempt before, which was not acknowledged
-                    raise NameTaken
-                self._create_version(connection, version)
-
-        self._connections.write(work)
+        self._write_versions(work)
 
     def add_version(self, version: TemplateVersion, updated_at: int) -> None:
-        attempts = count()
         given = {"id": version.template_id, "number": version.number, "updated_at": updated_at}
 
-        def work(connection: Connection) -> None:
-            again = next(attempts) > 0
+        def work(connection: Connection, again: bool) -> None:
+            if connection.execute(self._queries["advance_template"], given).fetchone() is None:
+                row = connection.execute(self._queries["get_template_by_id"], (version.template_id,), binary=True).fetchone()
+                if row is None:
+                    raise TemplateNotFound
+                number = (version.template_id, version.number)
+                there = connection.execute(self._queries["get_version"], number, binary=True).fetchone()
+                if again and there == _rows.version_row(version):
+                    return
+                raise VersionConflict
+            self._create_version(connection, version)
+
+        self._write_versions(work)
+
+    def _write_versions(self, work: Callable[[Connection, bool], None]) -> None:
+        """One transaction at a time, of all processes. `work` is told whether it came to its commit before, and no word came back."""
+        unsure = False
+
+        def attempt(connection: Connection) -> None:
+            nonlocal unsure
             with connection.transaction():
                 connection.execute(self._queries["lock_versions"])
-                if connection.execute(self._queries["advance_template"], given).fetchone() is None:
-                    row = connection.execute(
-                        self._queries["get_template_by_id"], (version.template_id,), binary=True
-                    ).fetchone()
-                    if row is None:
-                        raise TemplateNotFound
-                    number = (version.template_id, version.number)
-                    there = connection.execute(self._queries["get_version"], number, binary=True).fetchone()
-                    if again and there == _rows.version_row(version):
-                        return
-                    raise VersionConflict
-                self._create_version(connection, version)
+                work(connection, unsure)
+                unsure = True
 
-        self._connections.write(work)
+        # The lock may be that of a process that was stopped: it is worth waiting until PostgreSQL ends its transaction.
+        self._connections.write(attempt, locks=LONGEST_HELD)
 
     def _create_version(self, connection: Connection, version: TemplateVersion) -> None:
         row = version.template_id, *_rows.version_row(version)
@@ -146,22 +149,17 @@ class PostgresqlStore:
         )
 
     def delete_template(self, template_id: UUID) -> None:
-        attempts = count()
+        def work(connection: Connection, again: bool) -> None:
+            baked = connection.execute(self._queries["baked_of_template"], (template_id,)).fetchall()
+            try:
+                gone = connection.execute(self._queries["delete_template"], (template_id,)).fetchone()
+            except psycopg.errors.ForeignKeyViolation:
+                raise TemplateInUse from None
+            if gone is None and not again:
+                raise TemplateNotFound
+            connection.execute(self._queries["drop_baked"], ([digest for (digest,) in baked],))
 
-        def work(connection: Connection) -> None:
-            again = next(attempts) > 0
-            with connection.transaction():
-                connection.execute(self._queries["lock_versions"])
-                baked = connection.execute(self._queries["baked_of_template"], (template_id,)).fetchall()
-                try:
-                    gone = connection.execute(self._queries["delete_template"], (template_id,)).fetchone()
-                except psycopg.errors.ForeignKeyViolation:
-                    raise TemplateInUse from None
-                if gone is None and not again:
-                    raise TemplateNotFound
-                connection.execute(self._queries["drop_baked"], ([digest for (digest,) in baked],))
-
-        self._connections.write(work)
+        self._write_versions(work)
 
     def put_blob(self, digest: bytes, data: bytes) -> None:
         self._write("put_blob", (digest, data))

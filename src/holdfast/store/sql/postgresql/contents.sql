@@ -59,7 +59,8 @@ ORDER BY q.number LIMIT %(limit)s
 
 -- name: node_columns
 t.number, t.parent, t.execution_id, t.created_at, t.depth,
-    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open, t.wake_at
+    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open, t.wake_at,
+    t.last_seq
 
 -- name: get_node
 SELECT {node_columns} FROM steps AS t

@@ -16,8 +16,11 @@ ON CONFLICT DO NOTHING
 RETURNING key
 
 -- One transaction at a time decides which baked memories are in use. It comes first in each, so that none waits for another's row.
+-- Commits and heartbeats wait for the same connection. So no lock is waited for longer than this: it is tried again, and they come in
+-- between. Not a lock of the table, which would have to wait for every vacuum.
 -- name: lock_versions
-LOCK TABLE versions IN SHARE ROW EXCLUSIVE MODE
+SET LOCAL lock_timeout = '20ms';
+SELECT pg_advisory_xact_lock(26726, 'versions'::regclass::oid::int)
 
 -- Nothing is inserted if the baked memory is gone. A guest stays, once it was put.
 -- name: create_version

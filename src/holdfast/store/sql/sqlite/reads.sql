@@ -13,7 +13,7 @@ q.place & 0xfffffff, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, 
 
 -- name: node_columns
 t.number, t.parent, t.execution_id, t.created_at, t.depth,
-iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open, t.wake_at
+iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open, t.wake_at, t.last_seq
 
 -- name: link_columns
 s.id, t.number, t.depth, iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, t.sealed
