@@ -75,6 +75,20 @@ class Metrics:
         known["answer_tokens"] = Tokens(answer, TokenSource(answer_source))
         return cls(**known)
 
+    def spent_row(self) -> list[int]:
+        """What counts for budgets, so that whoever goes back to this point goes on from these: see `_SPENT`."""
+        return [*_spent(self), self.prompt_tokens.tokens, self.answer_tokens.tokens]
+
+    @classmethod
+    def from_spent(cls, row: list[int]) -> Self:
+        """Fresh metrics, with what had been spent."""
+        *counters, prompts, answers = row
+        known: dict[str, Any] = dict(zip(_SPENT, counters, strict=True))
+        fresh = cls(**known)
+        fresh.prompt_tokens = _tokens(prompts, fresh.estimated_prompts)
+        fresh.answer_tokens = _tokens(answers, fresh.estimated_answers)
+        return fresh
+
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in _COUNTERS if name not in _HIDDEN}
         return plain | {
@@ -102,6 +116,10 @@ class Metrics:
         return {"auto": auto, "custom": custom or {}}
 
 
+def _tokens(count: int, estimates: int) -> Tokens:
+    return Tokens(count, _source(estimates)) if count or estimates else Tokens()
+
+
 def _source(estimates: int) -> TokenSource:
     return TokenSource.ESTIMATED if estimates else TokenSource.PROVIDED
 
@@ -110,3 +128,5 @@ _values: Callable[[Metrics], tuple[Any, ...]] = attrgetter(*[f.name for f in fie
 _HIDDEN = {"cpu_us", "estimated_prompts", "estimated_answers"}
 _COUNTERS = [f.name for f in fields(Metrics) if not f.name.endswith("_tokens")]
 _counters: Callable[[Metrics], tuple[int, ...]] = attrgetter(*_COUNTERS)
+_SPENT = ("queries", "llm_calls", "prompt_chars", "answer_chars", "estimated_prompts", "estimated_answers")
+_spent: Callable[[Metrics], tuple[int, ...]] = attrgetter(*_SPENT)

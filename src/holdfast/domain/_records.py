@@ -284,8 +284,6 @@ class Node(NamedTuple):
     size: int
     open: tuple[int, ...]
     wake_at: int | None = None
-    last_seq: int = 0
-    """Of the execution's events, the last one that it had then."""
 
 
 # ---- queries -----------------------------------------------------------------------------------------------------------------------

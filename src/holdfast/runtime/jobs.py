@@ -21,7 +21,6 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     InvalidValue,
-    Metrics,
     Origin,
     PendingQueries,
     Query,
@@ -286,18 +285,13 @@ def _count(resident: Resident, query: Query, answer: Answer) -> None:
     assert resident.execution is not None
     session, metrics = resident.session, resident.execution.metrics
     before = metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens
-    count_answer(metrics, query, answer)
-    session.tokens += metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens - before
-
-
-def count_answer(metrics: Metrics, query: Query, answer: Answer) -> None:
-    """Adds what a model has said, whether it has just done so or long ago."""
     value = answer.value if answer.error is None else ""
     text = value if isinstance(value, str) else json.dumps(value)
     usage = answer.usage or {}
     counted = usage.get("prompt_tokens")
     estimated = 0 if counted is None else prompt_size(query.payload)[1]
     metrics.answer(estimated, text, counted, usage.get("completion_tokens"))
+    session.tokens += metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens - before
 
 
 class CancelQuery(Answers):

@@ -495,7 +495,7 @@ class Stepper:
         if sandbox.memory > metrics.peak_memory:
             metrics.peak_memory = sandbox.memory
         metrics.checkpoint_bytes += len(sealed)
-        self._put(_CHECKPOINT, {"number": number, "bytes": len(sealed)})
+        self._put(_CHECKPOINT, {"number": number, "bytes": len(sealed), "spent": metrics.spent_row()})
         waiting, wake_at = [], None
         for query in resident.open.values():
             if query.guest_id is not None:

@@ -34,15 +34,12 @@ from holdfast.domain import (
     SessionState,
     Spent,
     Step,
-    Tokens,
-    TokenSource,
     VersionConflict,
     new_id,
-    parse_query_id,
     prompt_size,
 )
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Job, StartUp, count_answer
+from holdfast.runtime.jobs import Job, StartUp
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelved
 from holdfast.runtime.stepping import Stepper, Work
@@ -102,7 +99,7 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if node.wake_at is not None:
         asked = queries[0].asked_at if queries else node.created_at
         queries.append(Query(origin.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
-    return _Place(number, origin, execution, _metrics_at(core.store, execution, node.last_seq), queries)
+    return _Place(number, origin, execution, _metrics_at(core.store, origin), queries)
 
 
 def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
@@ -114,57 +111,9 @@ def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
     return ended_well and execution.path != shelved.startup[-1].filename
 
 
-def _metrics_at(store: Store, execution: Execution, seq: int) -> Metrics:
-    """What an execution had asked, and been told, at its event `seq`: all that it ever did, less what its events tell of later."""
-    later, models = Metrics(), _Models(store, execution.session_id)
-    while seq < execution.seq and (events := store.list_events(execution.id, after_seq=seq)):
-        seq = events[-1].seq
-        for event in events:
-            if event.type == EventType.QUERY.value:
-                later.queries += 1
-                if event.payload["kind"] == QueryKind.LLM.value:
-                    later.ask(*prompt_size(models.get(event).payload))
-            elif event.type == EventType.ANSWER.value:
-                query = models.get(event)
-                if query.kind is QueryKind.LLM and query.answer is not None:
-                    count_answer(later, query, query.answer)
-    return _less(execution.metrics, later)
-
-
-class _Models:
-    """The queries that events tell of, each read once: where it was asked, or where it was answered if that came before."""
-
-    def __init__(self, store: Store, session_id: UUID) -> None:
-        self._store, self._session_id = store, session_id
-        self._asked: dict[int, Query] = {}
-
-    def get(self, event: Event) -> Query:
-        number = parse_query_id(event.payload["query_id"])
-        query = self._asked.pop(number, None) or self._store.get_query(self._session_id, number)
-        if event.type == EventType.QUERY.value:
-            self._asked[number] = query
-        return query
-
-
-def _less(whole: Metrics, later: Metrics) -> Metrics:
-    """What counts for budgets, without what came later."""
-    left = Metrics()
-    for name in _ASKED:
-        setattr(left, name, getattr(whole, name) - getattr(later, name))
-    prompts = whole.prompt_tokens.tokens - later.prompt_tokens.tokens
-    answers = whole.answer_tokens.tokens - later.answer_tokens.tokens
-    left.prompt_tokens = _tokens(prompts, left.estimated_prompts)
-    left.answer_tokens = _tokens(answers, left.estimated_answers)
-    return left
-
-
-_ASKED: Final = ("queries", "llm_calls", "prompt_chars", "answer_chars", "estimated_prompts", "estimated_answers")
-
-
-def _tokens(count: int, estimates: int) -> Tokens:
-    if not count and not estimates:
-        return Tokens()
-    return Tokens(count, TokenSource.ESTIMATED if estimates else TokenSource.PROVIDED)
+def _metrics_at(store: Store, at: Origin) -> Metrics:
+    """What an execution had asked, and been told, at a checkpoint: the last event of its step tells."""
+    return Metrics.from_spent(store.step_events(at)[-1].payload["spent"])
 
 
 def _beginning(core: Core, session: Session) -> Origin | None:
@@ -193,7 +142,7 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
         input=before.input,
         path=before.path,
         args=before.args,
-        metrics=_less(place.metrics, Metrics()),
+        metrics=Metrics.from_spent(place.metrics.spent_row()),
         budget=before.budget,
         parent_id=before.id,
     )

@@ -62,11 +62,13 @@ class CheckpointContract(Samples):
     def test_nodes_tell_all_but_the_image(self) -> None:
         session, execution = self.history(1)
         checkpoint = Checkpoint(2, Origin(session.id, 1), b"x" * 1000, (4, 7), T0 + 9)
-        events = [Event(seq, T0 + 5, "stdout", {}) for seq in (2, 3)]
+        events = [Event(seq, T0 + 5, "stdout", {"text": str(seq)}) for seq in (2, 3)]
         self.change(session, {"steps": 3}, steps=[Step(3, 1, execution.id, T0 + 5, 2, events, checkpoint)])
+        assert self.store.step_events(Origin(session.id, 3)) == events
+        assert self.store.step_events(Origin(session.id, 2)) == self.store.step_events(Origin(execution.id, 3)) == []
         expected = [
-            Node(1, 0, execution.id, T0 + 1, 1, None, 7, (), last_seq=1),
-            Node(3, 1, execution.id, T0 + 5, 2, Origin(session.id, 1), 1000, (4, 7), T0 + 9, 3),
+            Node(1, 0, execution.id, T0 + 1, 1, None, 7, ()),
+            Node(3, 1, execution.id, T0 + 5, 2, Origin(session.id, 1), 1000, (4, 7), T0 + 9),
         ]
         assert self.store.list_nodes(session.id) == expected
         assert [self.store.get_node(Origin(session.id, number)) for number in (1, 3)] == expected

@@ -308,10 +308,10 @@ def events_of(first_seq: int, events: str | None) -> list[Event]:
 
 
 def node_of(row: Row) -> Node:
-    """number, parent, execution_id, created_at, depth, base's session id, base's number, size, open, wake_at, last_seq"""
-    number, parent, execution_id, created_at, depth, base_session, base_number, size, waiting, wake_at, last_seq = row
+    """number, parent, execution_id, created_at, depth, base's session id, base's number, size, open, wake_at"""
+    number, parent, execution_id, created_at, depth, base_session, base_number, size, waiting, wake_at = row
     base, numbers = origin_of(base_session, base_number), tuple(unpack(waiting)) if waiting else ()
-    return Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers, wake_at, last_seq)
+    return Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers, wake_at)
 
 
 def nodes_of(rows: Iterable[Row]) -> list[Node]:

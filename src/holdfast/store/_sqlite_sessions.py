@@ -153,6 +153,11 @@ class SessionReads:
             rows.close()
         return events[:limit]
 
+    def step_events(self, at: Origin) -> list[Event]:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["step_events"], (at.session_id.bytes, at.number)).fetchone()
+            return [] if row is None else events_of(*row)
+
     # ---- queries
 
     def get_query(self, session_id: UUID, number: int) -> Query:

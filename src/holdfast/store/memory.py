@@ -240,7 +240,12 @@ class MemoryStore:
                 for event in step.events
                 if event.seq > after_seq
             )
-            return [event._replace(payload=unpack(pack(event.payload))) for event in itertools.islice(found, limit)]
+            return _copies(itertools.islice(found, limit))
+
+    def step_events(self, at: Origin) -> list[Event]:
+        with self._lock:
+            step = self._kept.steps.get(at.session_id, {}).get(at.number)
+            return [] if step is None else _copies(step.events)
 
     def get_query(self, session_id: UUID, number: int) -> Query:
         with self._lock:
@@ -429,6 +434,10 @@ def _copy_version(version: TemplateVersion) -> TemplateVersion:
     return version_of(version.template_id, version_row(version))
 
 
+def _copies(events: Iterable[Event]) -> list[Event]:
+    return [event._replace(payload=unpack(pack(event.payload))) for event in events]
+
+
 def _node(step: Step, made: Checkpoint, parent: int) -> Node:
-    at, size, last_seq = step.created_at, len(made.sealed), step.first_seq + len(step.events) - 1
-    return Node(step.number, parent, step.execution_id, at, made.depth, made.base, size, made.open, made.wake_at, last_seq)
+    size = len(made.sealed)
+    return Node(step.number, parent, step.execution_id, step.created_at, made.depth, made.base, size, made.open, made.wake_at)

@@ -267,6 +267,10 @@ class PostgresqlStore:
                 break
         return events[:limit]
 
+    def step_events(self, at: Origin) -> list[Event]:
+        row = self._row("step_events", (at.session_id, at.number))
+        return [] if row is None else _rows.events_of(*row)
+
     def get_query(self, session_id: UUID, number: int) -> Query:
         return _rows.query_of(session_id, _found(self._row("get_query", (session_id, number)), QueryNotFound))
 

@@ -235,6 +235,9 @@ class Store(Protocol):
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         """In order. `ExecutionNotFound`."""
 
+    def step_events(self, at: Origin) -> list[Event]:
+        """Those of one step, in order. None if there is no such step."""
+
     def get_query(self, session_id: UUID, number: int) -> Query:
         """`QueryNotFound`."""
 

@@ -19,6 +19,9 @@ JOIN steps AS t ON t.session = e.session AND t.number BETWEEN e.first_step AND e
 WHERE e.id = %(id)s AND t.last_seq > %(after)s AND t.events IS NOT NULL
 ORDER BY t.number LIMIT %(limit)s
 
+-- name: step_events
+SELECT first_seq, events FROM steps WHERE session = (SELECT key FROM sessions WHERE id = %s) AND number = %s
+
 -- name: has_execution
 SELECT 1 FROM executions WHERE id = %s
 
@@ -59,8 +62,7 @@ ORDER BY q.number LIMIT %(limit)s
 
 -- name: node_columns
 t.number, t.parent, t.execution_id, t.created_at, t.depth,
-    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open, t.wake_at,
-    t.last_seq
+    CASE WHEN t.base_number IS NOT NULL THEN coalesce(t.base_session, %(id)s) END, t.base_number, length(t.sealed), t.open, t.wake_at
 
 -- name: get_node
 SELECT {node_columns} FROM steps AS t

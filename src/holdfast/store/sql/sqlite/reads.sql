@@ -13,7 +13,7 @@ q.place & 0xfffffff, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, 
 
 -- name: node_columns
 t.number, t.parent, t.execution_id, t.created_at, t.depth,
-iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open, t.wake_at, t.last_seq
+iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.sealed), t.open, t.wake_at
 
 -- name: link_columns
 s.id, t.number, t.depth, iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, t.sealed
@@ -112,6 +112,9 @@ SELECT session, first_step, last_step FROM executions WHERE id = ?
 -- name: list_events
 SELECT first_seq, events FROM steps
 WHERE session = ? AND number BETWEEN ? AND ? AND execution_id = ? AND last_seq > ? AND events IS NOT NULL ORDER BY number
+
+-- name: step_events
+SELECT t.first_seq, t.events FROM sessions s JOIN steps t ON t.session = s.key WHERE s.id = ? AND t.number = ?
 
 
 -- ---- queries
