@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
 
@@ -311,3 +312,25 @@ async def test_a_tool_may_be_waited_for_only_so_long(address: str, language: str
             ("quick", 3),
         ]
         assert queries[1].payload["timeout_ms"] == 50
+
+
+@scene
+async def test_what_is_not_resident_any_more_takes_no_memory(address: str) -> None:
+    """At once, not when Python comes to collect what refers to itself."""
+    async with opened(address, settings=Settings(resident=2)) as hf:
+        first, *others = [await session(hf) for _ in range(4)]
+        await hf.executions.run(first, "await ask('?')")
+        resident = hf._runtime._dispatcher._slots[first].resident
+        assert resident is not None
+        image, sandbox = weakref.ref(resident.ladder[-1].image), resident.sandbox
+        gc.collect()
+        gc.disable()
+        try:
+            for other in others:
+                await hf.executions.run(other, "1")
+            assert image() is None
+            assert sandbox is not None
+            assert sandbox.closed
+        finally:
+            gc.enable()
+        assert (await hf.queries.answer(first, "x")).execution.status == "ok"

@@ -273,7 +273,7 @@ class Dispatcher:
     def _drop(self, slot: Slot) -> None:
         resident, slot.resident = slot.resident, None
         if resident is not None:
-            resident.hibernate()
+            resident.let_go()
 
     async def close(self, grace_ms: float) -> None:
         """Refuses new jobs, and those that wait. Those that run have so long to end; then they are stopped, to go on later."""

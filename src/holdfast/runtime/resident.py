@@ -93,6 +93,12 @@ class Resident:
             self.sandbox.close()
             self.sandbox = None
 
+    def let_go(self) -> None:
+        """Gives back all that is large. It is used no more, but parts of it refer to each other, and may be collected much later."""
+        self.hibernate()
+        self.journal.sandbox = None
+        self._ladder, self._links = None, []
+
     def _begin(self) -> None:
         if self.begin is not None:
             self.begin()

@@ -63,7 +63,7 @@ class Settings:
     when the store is opened again.
     """
 
-    resident: int = 256
+    resident: int = 128
     lease_ms: int = 10_000
     begin_after_ms: float = 50
     grace_ms: float = 2_000
