@@ -18,7 +18,7 @@ import zstandard
 from holdfast import Capability, Function, Holdfast, HoldfastError, Limits, Tool, Turn
 from holdfast.domain import NameTaken
 from holdfast.sandbox import LANGUAGES, Engine
-from holdfast.store import open_store
+from holdfast.store import Reply, StoreUnavailable, open_store
 
 SAY = {"javascript": "await ask({!r})", "lua": "alc.ask({!r})"}
 
@@ -195,3 +195,15 @@ __all__ = [
     "until",
     "value",
 ]
+
+
+def dies_before_it_replies(monkeypatch: pytest.MonkeyPatch, store: Any) -> None:
+    """A store that fails when the reply to the request with key `k` is put, as if the process had ended there."""
+    put = store.put_reply
+
+    def dies(reply: Reply) -> None:
+        if reply.key == "k":
+            raise StoreUnavailable
+        put(reply)
+
+    monkeypatch.setattr(store, "put_reply", dies)

@@ -11,11 +11,12 @@ import pytest
 from holdfast import Capability, Function, Holdfast, Limits, Retention, Settings, StartupFile
 from holdfast.domain import Session, SessionNotFound
 from holdfast.runtime import Runtime
-from holdfast.store import Reply, StoreUnavailable, open_store
+from holdfast.store import open_store
 from tests.acceptance.scenes import (
     Clock,
     all_stores,
     both,
+    dies_before_it_replies,
     durable_stores,
     evaluate,
     eventually,
@@ -179,15 +180,7 @@ async def test_a_template_whose_maker_died_before_it_replied_is_recognised(
     address: str, language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(address) as hf:
-        store = hf._runtime.store
-        put = store.put_reply
-
-        def dies(reply: Reply) -> None:
-            if reply.key == "k":
-                raise StoreUnavailable
-            put(reply)
-
-        monkeypatch.setattr(store, "put_reply", dies)
+        dies_before_it_replies(monkeypatch, hf._runtime.store)
         make = lambda: hf.templates.create("t", language=language, idempotency_key="k")  # noqa: E731
         with refused("STORE_UNAVAILABLE"):
             await make()

@@ -12,9 +12,19 @@ import pytest
 
 from holdfast import Limits, Settings, StartupFile
 from holdfast.domain import Template, TemplateNotFound, TemplateSpec, TemplateVersion, VersionConflict
-from holdfast.store import Reply, StoreUnavailable, open_store
+from holdfast.store import open_store
 from holdfast.store._sql import load_queries
-from tests.acceptance.scenes import all_stores, both, evaluate, opened, refused, scene, session, template
+from tests.acceptance.scenes import (
+    all_stores,
+    both,
+    dies_before_it_replies,
+    evaluate,
+    opened,
+    refused,
+    scene,
+    session,
+    template,
+)
 from tests.postgres import fresh_schema
 
 STARTUP = {"javascript": [StartupFile("a.js", "var q = 1")], "lua": [StartupFile("a.lua", "q = 1")]}
@@ -91,17 +101,6 @@ def test_an_attempt_that_did_not_get_the_lock_has_done_nothing() -> None:
 
 
 # ---- an update happens once ----------------------------------------------------------------------------------------------------------
-
-
-def dies_before_it_replies(monkeypatch: pytest.MonkeyPatch, store: Any) -> None:
-    put = store.put_reply
-
-    def dies(reply: Reply) -> None:
-        if reply.key == "k":
-            raise StoreUnavailable
-        put(reply)
-
-    monkeypatch.setattr(store, "put_reply", dies)
 
 
 @pytest.mark.parametrize("others", [0, 2])

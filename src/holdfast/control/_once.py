@@ -8,11 +8,10 @@ from typing import Any, Final, TypeVar
 
 from holdfast.domain import Conflict, IdempotencyConflict, InvalidValue, NotFound
 from holdfast.runtime import Runtime
+from holdfast.runtime.plans import plan
 from holdfast.store import Reply
 
 _LONGEST: Final = 200
-_PLAN: Final = "plan".ljust(_LONGEST + 1)
-"""Longer than any key that callers may give."""
 
 Result = TypeVar("Result")
 
@@ -94,10 +93,8 @@ class Once:
 
         For what cannot be made durable together with its reply: whoever is asked the same, elsewhere or after a crash, recognises it.
         """
-        store = self._runtime.store
-        mine = Reply(f"{_PLAN}{reply.key} {reply.request}", reply.request, wanted, reply.created_at)
-        store.put_reply(mine)
-        return (store.get_reply(mine.key) or mine).outcome
+        known = plan(self._runtime.store, reply, wanted, reply.request)
+        return wanted if known is None else known.outcome
 
     async def whole(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Does something to its end, whether or not the caller still waits."""

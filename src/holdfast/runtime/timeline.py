@@ -40,6 +40,7 @@ from holdfast.domain import (
 )
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Job, StartUp
+from holdfast.runtime.plans import plan
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelved
 from holdfast.runtime.stepping import Stepper, Work
@@ -213,17 +214,14 @@ class Fork(Job):
             core.committer.commit_all(commits)
         elif commits:
             commits[-1].reply = reply._replace(outcome={"session_ids": [str(fork) for fork in ids]})
-            if commits[:-1]:
-                core.committer.commit_all(commits[:-1])
+            core.committer.commit_all(commits[:-1])
             core.committer.commit(commits[-1])
         made |= {commit.session.id: commit.session for commit in commits}
         self.forks = [made[fork] for fork in ids]
 
     def _draw(self, store: Store, reply: Reply, ids: list[UUID], number: int) -> tuple[list[UUID], int]:
         """The ids of the forks that a request makes, and the checkpoint: as whoever came first has drawn them."""
-        key = f"{_DRAWN}{reply.key}"
-        store.put_reply(reply._replace(key=key, outcome={"session_ids": [str(fork) for fork in ids], "checkpoint": number}))
-        drawn = store.get_reply(key)
+        drawn = plan(store, reply, {"session_ids": [str(fork) for fork in ids], "checkpoint": number})
         if drawn is None:
             raise VersionConflict  # it was so old that it went at once
         if drawn.request != reply.request:
@@ -259,10 +257,6 @@ class Fork(Job):
 
     def result(self, resident: Resident) -> list[Session]:
         return self.forks
-
-
-_DRAWN: Final = f"{'ids of forks, for':<200} "
-"""Longer than the key of any request, so that it is never one."""
 
 
 def _found(store: Store, ids: Sequence[UUID]) -> dict[UUID, Session]:

@@ -236,7 +236,7 @@ class Store(Protocol):
         """In order. `ExecutionNotFound`."""
 
     def step_events(self, at: Origin) -> list[Event]:
-        """Those of one step, in order. None if there is no such step."""
+        """Those of one step, in order; an empty list if there is no such step."""
 
     def get_query(self, session_id: UUID, number: int) -> Query:
         """`QueryNotFound`."""
