@@ -97,7 +97,7 @@ class Dispatcher:
         self._finished: deque[tuple[Slot, Task, HoldfastError | Park | None]] = deque()
         self._leaving: list[tuple[Slot, Task]] = []
         self._under_way = 0
-        self._closed = False
+        self._closed = self._evicting = False
         self.workers: Workers[tuple[Slot, Task]] = Workers(self._work, core.committer.flush, core.begin_after_ms)
         self.recovered = 0
         """How many interrupted steps this process has gone on with."""
@@ -261,8 +261,13 @@ class Dispatcher:
             slots.move_to_end(slot.id)
             if slot.resident is None and slot.idle and not slot.parked:
                 del slots[slot.id]
-        if len(slots) <= self._most:
-            return
+        if len(slots) > self._most and not self._evicting:
+            self._evicting = True
+            self._loop.call_soon(self._evict)  # to give memory back takes a while, and callers that were told just now come first
+
+    def _evict(self) -> None:
+        self._evicting = False
+        slots = self._slots
         excess = len(slots) - self._most
         for other in [other for _, other in zip(range(excess), slots.values(), strict=False)]:
             if other.idle:
