@@ -263,7 +263,9 @@ class Dispatcher:
                 del slots[slot.id]
         if len(slots) > self._most and not self._evicting:
             self._evicting = True
-            self._loop.call_soon(self._evict)  # to give memory back takes a while, and callers that were told just now come first
+            self._loop.call_soon(
+                self._evict
+            )  # to give memory back takes a while, and callers that were told just now come first
 
     def _evict(self) -> None:
         self._evicting = False
