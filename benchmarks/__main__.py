@@ -4,10 +4,10 @@ import argparse
 import json
 import platform
 
-from benchmarks import durable, sandbox
+from benchmarks import durable, http, sandbox
 from benchmarks.rows import Row
 
-SUITES = {"durable": durable.run, "sandbox": sandbox.run}
+SUITES = {"durable": durable.run, "http": http.run, "sandbox": sandbox.run}
 _WIDTH = 44
 
 

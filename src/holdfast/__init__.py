@@ -12,6 +12,8 @@ What is not here is in the layers below: `holdfast.domain` has the records and e
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.client import AsyncClient as AsyncClient
+    from holdfast.client import Client as Client
     from holdfast.control import Holdfast as Holdfast
     from holdfast.domain import Answer as Answer
     from holdfast.domain import Budget as Budget
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.domain import Retention as Retention
     from holdfast.domain import SourceFile as SourceFile
     from holdfast.domain import StartupFile as StartupFile
+    from holdfast.domain import Worktree as Worktree
+    from holdfast.libraries import LibraryCache as LibraryCache
     from holdfast.runtime import EffectKind as EffectKind
     from holdfast.runtime import Function as Function
     from holdfast.runtime import Settings as Settings
@@ -29,23 +33,29 @@ if TYPE_CHECKING:
     from holdfast.sandbox import HostError as HostError
 
 _PLACES = {
+    **dict.fromkeys(("AsyncClient", "Client"), "client"),
     "Holdfast": "control",
     **dict.fromkeys(
-        ("Answer", "Budget", "Capability", "HoldfastError", "Limits", "Retention", "SourceFile", "StartupFile"), "domain"
+        ("Answer", "Budget", "Capability", "HoldfastError", "Limits", "Retention", "SourceFile", "StartupFile", "Worktree"),
+        "domain",
     ),
+    "LibraryCache": "libraries",
     **dict.fromkeys(("EffectKind", "Function", "Settings", "Tool", "Turn"), "runtime"),
     "HostError": "sandbox",
 }
 
 __all__ = [
     "Answer",
+    "AsyncClient",
     "Budget",
     "Capability",
+    "Client",
     "EffectKind",
     "Function",
     "Holdfast",
     "HoldfastError",
     "HostError",
+    "LibraryCache",
     "Limits",
     "Retention",
     "Settings",
@@ -53,6 +63,7 @@ __all__ = [
     "StartupFile",
     "Tool",
     "Turn",
+    "Worktree",
 ]
 
 

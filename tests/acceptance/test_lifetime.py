@@ -14,10 +14,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from holdfast import Holdfast, HoldfastError, Limits, Settings, SourceFile, Tool
-from holdfast.domain import Template, TemplateSpec, TemplateVersion, VersionConflict
+from holdfast import EffectKind, Function, Holdfast, HoldfastError, Limits, Settings, SourceFile, StartupFile, Tool
+from holdfast.domain import Session, SessionState, Template, TemplateSpec, TemplateVersion, VersionConflict
 from holdfast.runtime import shelf
-from holdfast.store import Store, StoreUnavailable, open_store
+from holdfast.store import Commit, Store, StoreUnavailable, open_store
 from holdfast.store.memory import MemoryStore
 from tests.acceptance.scenes import both, evaluate, grants, opened, refused, scene, session, template, until
 
@@ -334,3 +334,28 @@ async def test_what_is_not_resident_any_more_takes_no_memory(address: str) -> No
         finally:
             gc.enable()
         assert (await hf.queries.answer(first, "x")).execution.status == "ok"
+
+
+# ---- what is to be recovered -------------------------------------------------------------------------------------------------------
+
+
+@scene
+async def test_the_summary_says_how_many_sessions_are_still_to_be_recovered(sqlite: str) -> None:
+    go = threading.Event()
+    wait = Function("world.wait", lambda: go.wait(30), EffectKind.READ)
+    async with opened(sqlite, functions=[wait]) as hf:
+        startup = [StartupFile("start.js", "require('world').wait()", "session")]
+        found = await hf.templates.create("t", startup=startup, capabilities=grants([wait]))
+        assert (await hf.summary())["interrupted"] == 0
+        for number in range(6):  # as a process leaves them that dies after it has made them
+            lost = Session(uuid4(), found.id, 1, SessionState.STARTING, 1, 1, owner=uuid4())
+            assert hf._runtime.store.commit([Commit(lost, None, 0, number)]) == [None]
+    async with opened(sqlite, functions=[wait]) as hf:
+        assert (await hf.summary())["interrupted"] == 6
+        go.set()
+        for _ in range(1_000):
+            summary = await hf.summary()
+            if summary["sessions"]["ready"] == 6 and summary["interrupted"] == 0:
+                return
+            await asyncio.sleep(0.01)
+        pytest.fail(str(summary))

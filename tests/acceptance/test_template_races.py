@@ -236,7 +236,13 @@ async def test_what_is_always_dropped_is_not_baked_for_ever(
         await template(hf, language, "t")
         monkeypatch.setattr(hf._runtime.store, "create_template", never)
         monkeypatch.setattr(hf._runtime.store, "add_version", never)
-        for ask in (hf.templates.create("new", language=language), hf.templates.update("t")):
+        asks = (
+            hf.templates.create("new", language=language),
+            hf.templates.update("t"),
+            hf.templates.add_module("t", "fs"),
+            hf.templates.add_module("t", "fs", idempotency_key="k"),
+        )
+        for ask in asks:
             tries.clear()
             with refused("VERSION_CONFLICT"):
                 await ask

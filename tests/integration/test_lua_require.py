@@ -179,7 +179,7 @@ def test_without_a_loader_there_are_no_modules(lua):
     with lua.create() as sandbox:
         outcome = sandbox.evaluate("local ok, e = pcall(require, 'x') print(e) return e.code")
     assert value(outcome) == "MODULE_NOT_FOUND"
-    assert printed(outcome) == ["there is no module 'x'"]
+    assert printed(outcome) == ["Invalid module: there is no module 'x'"]
 
 
 def test_a_loader_that_answers_nonsense_is_an_error_of_the_script(lua):

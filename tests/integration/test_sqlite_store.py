@@ -482,6 +482,20 @@ def test_what_is_deleted_is_overwritten(store: SqliteStore, path: Path) -> None:
     assert b"nobody may find" not in path.read_bytes()
 
 
+def test_what_stays_of_deleted_sessions_is_one_empty_row(store: SqliteStore) -> None:
+    """By it the greatest key of a step is known, which readers of the feed go on after."""
+    for _ in range(5):
+        made = [session() for _ in range(3)]
+        step = Step(1, 0, uuid4(), T0, 1, [Event(1, T0, "stdout", {"text": "gone"})])
+        assert store.commit([Commit(each, None, 0, 1, steps=[step]) for each in made]) == [None] * 3
+        for each in made:
+            store.delete_session(each.id)
+    with store._file.read() as connection:
+        assert connection.execute("SELECT key, session, number, events, sealed FROM steps").fetchall() == [
+            (15, None, 0, None, None)
+        ]
+
+
 def test_errors_are_store_errors_with_codes() -> None:
     assert {kind.code for kind in (StoreDamaged, StoreFull, StoreReadOnly, StoreTooNew, StoreUnavailable)} == {
         "STORE_DAMAGED",

@@ -3,10 +3,11 @@
 Begin with `Holdfast`.
 """
 
+from holdfast.control.events import Events, Feed, Told
 from holdfast.control.executions import Executions
 from holdfast.control.holdfast import Holdfast
 from holdfast.control.queries import Queries
 from holdfast.control.sessions import Sessions
 from holdfast.control.templates import Templates
 
-__all__ = ["Executions", "Holdfast", "Queries", "Sessions", "Templates"]
+__all__ = ["Events", "Executions", "Feed", "Holdfast", "Queries", "Sessions", "Templates", "Told"]

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from holdfast.domain import Conflict, IdempotencyConflict, InvalidValue, NotFound
 from holdfast.runtime import Runtime
-from holdfast.runtime.plans import plan
+from holdfast.runtime.plans import plan, planned
 from holdfast.store import Reply
 
 _LONGEST: Final = 200
@@ -95,6 +95,11 @@ class Once:
         """
         known = plan(self._runtime.store, reply, wanted, reply.request)
         return wanted if known is None else known.outcome
+
+    def planned(self, reply: Reply) -> dict[str, Any] | None:
+        """What `plan` was told when this was asked before. Called on a thread."""
+        known = planned(self._runtime.store, reply, reply.request)
+        return None if known is None else known.outcome
 
     async def whole(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Does something to its end, whether or not the caller still waits."""

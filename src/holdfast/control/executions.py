@@ -23,7 +23,7 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import Cancel, Runtime, Start, Turn, checked
+from holdfast.runtime import Cancel, Runtime, Start, StartPath, Turn, checked
 from holdfast.store import Page, Reply
 
 _LARGEST_SOURCE: Final = 16 << 20
@@ -62,16 +62,43 @@ class Executions:
         source: str,
         path: str,
         args: Any = None,
+        env: dict[str, Any] | None = None,
         *,
         budget: Budget | None = None,
         wait: bool = False,
         background: bool = False,
         idempotency_key: str | None = None,
     ) -> Turn:
-        """Runs a file's text. `path` is its name in stack traces and for relative imports; `args` is `__ARGS__` in the script."""
+        """Runs a file's text. `path` is its name in stack traces and for relative imports; `args` is `__ARGS__` in the script.
+
+        `env` is kept with the execution; the script does not see it.
+        """
         if not isinstance(path, str) or not path.strip():
             raise InvalidValue("a file has a path")
         start = Start(new_id(), ExecutionKind.RUN_FILE, source, path, checked(args, "args"), budget, wait, background)
+        start.env = _object(env, "env")
+        return await self._start(session, start, idempotency_key)
+
+    async def run_path(
+        self,
+        session: UUID | str,
+        path: str,
+        args: dict[str, Any] | None = None,
+        env: dict[str, Any] | None = None,
+        *,
+        budget: Budget | None = None,
+        wait: bool = False,
+        background: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Turn:
+        """Runs a file of the session's worktree, as `run_file`. It is read when its turn has come; `execution.path` is where it really is.
+
+        Raises `FileNotFound` and `InvalidPath`; nothing has run then.
+        """
+        if not isinstance(path, str):
+            raise InvalidValue("a path is text")
+        start = StartPath(new_id(), ExecutionKind.RUN_FILE, "", path, _object(args, "args"), budget, wait, background)
+        start.env = _object(env, "env")
         return await self._start(session, start, idempotency_key)
 
     async def strategy(
@@ -113,9 +140,11 @@ class Executions:
         request = {
             "session": str(session_id),
             "kind": start.kind,
+            "job": type(start).__name__,
             "source": start.source,
             "path": start.path,
             "args": start.args,
+            "env": start.env,
             "budget": None if start.budget is None else start.budget.as_dict(),
         }
         return await self._once(key, request, do, again)
@@ -237,3 +266,8 @@ class Executions:
             after_seq=_given.number(after_seq, "after_seq"),
             limit=_given.number(limit, "limit", 1, _MOST_EVENTS),
         )
+
+
+def _object(value: dict[str, Any] | None, what: str) -> dict[str, Any] | None:
+    """A JSON object, or None where none was given."""
+    return None if value is None else _given.mapping(value, what)

@@ -10,11 +10,14 @@ from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._versions import Versions
+from holdfast.control.events import Events
 from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
 from holdfast.control.sessions import Sessions
 from holdfast.control.templates import Templates
 from holdfast.domain import HoldfastError, Retention, SessionBusy, SessionState
+from holdfast.libraries import LibraryCache
 from holdfast.runtime import Close, Function, Runtime, RuntimeClosed, Settings, Tool
 from holdfast.runtime.core import Core
 from holdfast.runtime.resident import Resident
@@ -67,6 +70,7 @@ class Holdfast:
     sessions: Sessions
     executions: Executions
     queries: Queries
+    events: Events
     workflows: SessionStore
 
     def __init__(
@@ -78,6 +82,7 @@ class Holdfast:
         tools: Iterable[Tool] = (),
         settings: Settings | None = None,
         retention: Retention | None = None,
+        libraries: LibraryCache | None = None,
     ) -> None:
         if not isinstance(address, str) and not hasattr(address, "commit"):
             raise StoreUnknown
@@ -86,6 +91,7 @@ class Holdfast:
         self._functions = _given.parts(Function, functions, "functions")
         self._tools = _given.parts(Tool, tools, "tools")
         self.retention = _given.some(Retention, retention, "retention") or Retention()
+        self._libraries = _given.some(LibraryCache, libraries, "libraries")
         self._runtime: Runtime | None = None
         self._once: Once | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -100,13 +106,22 @@ class Holdfast:
         tools: Iterable[Tool] = (),
         settings: Settings | None = None,
         retention: Retention | None = None,
+        libraries: LibraryCache | None = None,
     ) -> Self:
         """Holdfast on a store: `memory:`, `sqlite:///file`, `postgresql://...`, or one of your own.
 
         `key` (16 to 64 bytes) seals the images; without one the store keeps its own. `functions` and `tools` are what templates may grant
-        to scripts.
+        to scripts. `libraries` is where those are found that templates name.
         """
-        return cls(address, key=key, functions=functions, tools=tools, settings=settings, retention=retention)
+        return cls(
+            address,
+            key=key,
+            functions=functions,
+            tools=tools,
+            settings=settings,
+            retention=retention,
+            libraries=libraries,
+        )
 
     async def __aenter__(self) -> Self:
         address = self._address
@@ -115,9 +130,11 @@ class Holdfast:
         await runtime.start()  # which gives the store back if it fails
         once = self._once = Once(runtime)
         self._runtime = runtime
-        self.templates, self.sessions = Templates(runtime, once), Sessions(runtime, once)
+        versions = Versions(runtime, once, self._libraries)
+        self.templates, self.sessions = Templates(runtime, once, versions), Sessions(runtime, once, versions)
         self.executions = Executions(runtime, once)
         self.queries = Queries(runtime, once, self.executions)
+        self.events = Events(runtime)
         self.workflows = SessionStore(store)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_now_and_then())
         return self
@@ -141,7 +158,7 @@ class Holdfast:
             raise AttributeError(name)
 
     async def summary(self) -> dict[str, Any]:
-        """How many sessions there are in each state, how many are in memory, how many jobs wait."""
+        """How many sessions there are in each state, how many are in memory, how many jobs wait, how many are to be recovered."""
         runtime = self._opened()
         counts = await runtime.call(runtime.store.count_sessions)
         return {"sessions": {state.value: counts.get(state, 0) for state in SessionState}} | runtime.figures

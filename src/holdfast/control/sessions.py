@@ -1,26 +1,20 @@
 """Sessions: long-lived program states, and their history."""
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from holdfast.control import _given
-from holdfast.control._once import Once
-from holdfast.control.templates import which
+from holdfast.control._creation import SessionCreation
+from holdfast.control._edits import which
 from holdfast.domain import (
-    Budget,
     ErrorEntry,
-    ExecutionKind,
     InvalidValue,
     Node,
     Origin,
     Session,
-    SessionBusy,
     SessionState,
-    VersionConflict,
-    new_id,
     parse_id,
     query_id,
 )
@@ -30,116 +24,16 @@ from holdfast.runtime import (
     Fork,
     Prune,
     Rewind,
-    Runtime,
-    StartUp,
     difference,
-    fresh_seed,
     globals_at,
 )
-from holdfast.store import Commit, LeaseLost, Page, Reply
+from holdfast.store import Page, Reply
 
 _LOOK_S: Final = 0.1
 
 
-class Sessions:
+class Sessions(SessionCreation):
     """`hf.sessions`: create, get, list, close, delete; fork, rewind, tree, diff, prune; errors."""
-
-    def __init__(self, runtime: Runtime, once: Once) -> None:
-        self._runtime, self._once = runtime, once
-
-    # ---- life ----------------------------------------------------------------------------------------------------------------------
-
-    async def create(
-        self,
-        template: UUID | str,
-        *,
-        version: int | None = None,
-        name: str | None = None,
-        meta: dict[str, Any] | None = None,
-        budget: Budget | None = None,
-        idempotency_key: str | None = None,
-    ) -> Session:
-        """A new session of a template, by default of its latest version. `meta` is yours: Holdfast keeps it and never reads it.
-
-        Startup files that run in each session run now; the session is `crashed` if one fails.
-        """
-        meta = _given.mapping(meta, "meta")
-        _given.name(name)
-        _given.some_number(version, "version", 1)
-        _given.some(Budget, budget, "budget")
-        which(template)
-
-        async def do(reply: Reply | None) -> Session:
-            return await self._once.whole(self._create(template, version, name, meta, budget, reply))
-
-        async def again(outcome: dict[str, Any]) -> Session:
-            return await self._made(outcome["session_id"])
-
-        request = {"template": str(template), "version": version, "name": name, "meta": meta, "budget": budget}
-        return await self._once(idempotency_key, request, do, again)
-
-    async def _create(
-        self,
-        template: UUID | str,
-        version: int | None,
-        name: str | None,
-        meta: dict[str, Any],
-        budget: Budget | None,
-        reply: Reply | None,
-    ) -> Session:
-        session, starts = await self._runtime.call(self._insert, template, version, name, meta, budget, reply)
-        return await self._started(session.id) if starts else session
-
-    async def _started(self, session_id: UUID) -> Session:
-        """A session after its startup files have run, or when one of them has failed or waits."""
-        while True:
-            session: Session = await self._runtime.submit(session_id, StartUp())
-            if session.state is not SessionState.STARTING:
-                return session
-
-    async def _made(self, session_id: UUID | str) -> Session:
-        """A session that was made before, after its start, which goes on if whoever made it did not see to that."""
-        while True:
-            session = await self.get(session_id)
-            if not await self._starts(session):
-                return session
-            with contextlib.suppress(SessionBusy, VersionConflict, LeaseLost):  # another process runs its files
-                session = await self._started(session.id)
-                if not await self._starts(session):
-                    return session
-            await asyncio.sleep(_LOOK_S)
-
-    async def _starts(self, session: Session) -> bool:
-        """Whether startup files run in a session, or have yet to: one that takes a while is an execution like any other."""
-        if session.state is not SessionState.RUNNING or session.execution_id is None:
-            return session.state is SessionState.STARTING
-        execution = await self._runtime.call(self._runtime.store.get_execution, session.execution_id)
-        return execution.kind is ExecutionKind.STARTUP
-
-    def _insert(
-        self,
-        template: UUID | str,
-        version: int | None,
-        name: str | None,
-        meta: dict[str, Any],
-        budget: Budget | None,
-        reply: Reply | None,
-    ) -> tuple[Session, bool]:
-        runtime = self._runtime
-        found = runtime.store.get_template(which(template))
-        number = version or found.latest
-        starts = bool(runtime.core.shelf.get(found.id, number).startup)
-        now = int(runtime.settings.clock())
-        state = SessionState.STARTING if starts else SessionState.READY
-        session = Session(new_id(), found.id, number, state, now, now, name, meta, seed=fresh_seed(), budget=budget)
-        if starts:
-            runtime.core.own(session)
-            session.version = 1
-        commit = Commit(session, None, 0, runtime.core.token())
-        if reply is not None:
-            commit.reply = reply._replace(outcome={"session_id": str(session.id)})
-        runtime.core.committer.commit(commit)
-        return session, starts
 
     async def get(self, session: UUID | str) -> Session:
         """Raises `SessionNotFound`."""

@@ -1,43 +1,35 @@
 """Templates: what sessions start from."""
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
 from holdfast.control import _given
-from holdfast.control._once import Once
+from holdfast.control._edits import TemplateEdits, which
+from holdfast.control._versions import Change, check_sources
 from holdfast.domain import (
     Capability,
     InvalidId,
     InvalidValue,
     Limits,
-    NameTaken,
     SourceFile,
     StartupFile,
     Template,
-    TemplateNotFound,
     TemplateSpec,
     TemplateVersion,
-    VersionConflict,
-    new_id,
     parse_id,
 )
-from holdfast.runtime import Runtime
 from holdfast.store import Page, Reply
 
 _LONGEST_NAME: Final = 200
-_LARGEST_SOURCE: Final = 16 << 20
-_TRIES: Final = 5
-"""How often something is done again that others have undone in between, for no fault of the caller."""
 
 
-class Templates:
-    """`hf.templates`: create, get, update, list, delete. A version never changes; `update` adds one."""
+class Templates(TemplateEdits):
+    """`hf.templates`: create, get, update, list, delete, clone; and edits of single parts, each a version of its own.
 
-    def __init__(self, runtime: Runtime, once: Once) -> None:
-        self._runtime, self._once = runtime, once
+    A version never changes. Sessions keep the one that they started from.
+    """
 
     async def create(
         self,
@@ -60,84 +52,15 @@ class Templates:
             raise InvalidValue("a language is text: javascript or lua")
         given = {"libraries": libraries, "modules": modules, "startup": startup, "capabilities": capabilities, "limits": limits}
         spec = replace(TemplateSpec(language), **_checked_parts(given))
-        _check_sources(spec)
+        check_sources(spec)
 
         async def do(reply: Reply | None) -> Template:
-            return await self._runtime.call(self._create, name, spec, reply)
+            return await self._runtime.call(self._versions.create, name, spec, reply)
 
         async def again(outcome: dict[str, Any]) -> Template:
             return await self.get(outcome["template_id"])
 
         return await self._once(idempotency_key, {"create": name, "spec": spec.as_dict()}, do, again)
-
-    def _create(self, name: str, spec: TemplateSpec, reply: Reply | None) -> Template:
-        runtime = self._runtime
-        now = int(runtime.settings.clock())
-        template = Template(new_id(), name, 1, now, now)
-        if reply is not None:
-            template.id = UUID(self._once.plan(reply, {"template_id": str(template.id)})["template_id"])
-        template = self._made(template, spec)
-        if reply is not None:
-            runtime.store.put_reply(reply._replace(outcome={"template_id": str(template.id)}))
-        return template
-
-    def _made(self, template: Template, spec: TemplateSpec) -> Template:
-        store = self._runtime.store
-        for left in reversed(range(_TRIES)):
-            try:
-                self._check_free(template.name)  # before anything is baked that nobody would need
-                self._baked(
-                    template.id,
-                    1,
-                    spec,
-                    template.created_at,
-                    lambda version: store.create_template(template, version),
-                    lambda: False,  # nobody else knows of this template
-                )
-                break
-            except NameTaken:
-                try:
-                    found = store.get_template(template.name)
-                except TemplateNotFound:  # it was deleted meanwhile: the name is free
-                    if left:
-                        continue
-                    raise NameTaken from None
-                if found.id != template.id:
-                    raise
-                return found  # another process was asked the same, or one that died before it could reply
-        return template
-
-    def _check_free(self, name: str) -> None:
-        try:
-            self._runtime.store.get_template(name)
-        except TemplateNotFound:
-            return
-        raise NameTaken
-
-    def _baked(
-        self,
-        template_id: UUID,
-        number: int,
-        spec: TemplateSpec,
-        now: int,
-        keep: Callable[[TemplateVersion], None],
-        is_taken: Callable[[], bool],
-    ) -> TemplateVersion:
-        """A version, baked and kept; baked again, if what came of it was dropped with another template in between.
-
-        A store says the same of that and of a number that is taken. Whether the memory is there now tells nothing: somebody may have put
-        it back.
-        """
-        for left in reversed(range(_TRIES)):
-            guest, baked = self._runtime.core.shelf.bake(spec)
-            version = TemplateVersion(template_id, number, spec, guest, baked, now)
-            try:
-                keep(version)
-                break
-            except VersionConflict:
-                if not left or is_taken():
-                    raise
-        return version
 
     async def get(self, template: UUID | str) -> Template:
         """By id or name. Raises `TemplateNotFound`."""
@@ -165,64 +88,75 @@ class Templates:
         parts = _checked_parts(changes)
         which(template)
 
+        def change(spec: TemplateSpec) -> TemplateSpec:
+            return replace(spec, **parts)
+
         async def do(reply: Reply | None) -> TemplateVersion:
-            return await self._runtime.call(self._update, which(template), parts, reply)
+            return await self._runtime.call(self._versions.edit, which(template), change, reply, patient=False)
 
         async def again(outcome: dict[str, Any]) -> TemplateVersion:
             return await self.version(outcome["template_id"], outcome["number"])
 
         return await self._once(idempotency_key, {"update": str(template), "changes": parts}, do, again)
 
-    def _update(self, template: UUID | str, parts: dict[str, Any], reply: Reply | None) -> TemplateVersion:
+    async def set(
+        self,
+        template: UUID | str,
+        *,
+        name: str | None = None,
+        active: bool | None = None,
+        limits: Mapping[str, int] | None = None,
+        resolver: Mapping[str, Any] | None = None,
+        runtime: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Template:
+        """Another name, or a version with some settings changed; of `limits`, `resolver` and `runtime` only what is named.
+
+        Raises `NameTaken`. Of a template that is not active no session is made; those that exist go on.
+        """
+        new_name = None if name is None else _checked_name(name)
+        change = _settings(active, limits, resolver, runtime)
+
+        async def do(reply: Reply | None) -> Template:
+            return await self._runtime.call(self._set, which(template), new_name, change, reply)
+
+        async def again(outcome: dict[str, Any]) -> Template:
+            return await self.get(outcome["template_id"])
+
+        given = {"active": active, "limits": limits, "resolver": resolver, "runtime": runtime}
+        return await self._once(idempotency_key, {"set": str(template), "name": name, **given}, do, again)
+
+    def _set(self, template: UUID | str, name: str | None, change: Change, reply: Reply | None) -> Template:
         store = self._runtime.store
-        if reply is None:
-            found = store.get_template(template)
-            return self._add(found.id, found.latest + 1, self._changed(found.id, found.latest, parts))
-        step = reply
-        while True:
-            found = store.get_template(template)
-            plan = self._once.plan(step, {"template_id": str(found.id), "number": found.latest + 1})
-            if plan["template_id"] == str(found.id):
-                number = plan["number"]
-                spec = self._changed(found.id, number - 1, parts)
-                version = self._same(found.id, number, spec)
-                if version is None and number > found.latest:
-                    try:
-                        version = self._add(found.id, number, spec)
-                    except VersionConflict:
-                        version = self._same(found.id, number, spec)
-                        if version is None:
-                            raise
-                if version is not None:  # perhaps by another process, or by one that died before it could reply
-                    store.put_reply(reply._replace(outcome={"template_id": str(found.id), "number": number}))
-                    return version
-            # What was planned did not happen, nor can it now: the number is somebody else's, or the name is another template's.
-            step = reply._replace(request=f"{reply.request} {plan['template_id']} {plan['number']}")
+        # Whoever died after it was renamed, and before it could reply, has left where to look for it.
+        plan = None if reply is None else reply._replace(request=f"{reply.request} set")
+        planned = None if plan is None else self._once.planned(plan)
+        found = store.get_template(template if planned is None else UUID(planned["template_id"]))
+        change(store.get_version(found.id, found.latest).spec)  # before anything is done
+        if name is not None:
+            if plan is not None:
+                self._once.plan(plan, {"template_id": str(found.id)})
+            store.rename_template(found.id, name, int(self._runtime.settings.clock()))
+        self._versions.edit(found.id, change, reply)
+        return store.get_template(found.id)
 
-    def _changed(self, template_id: UUID, number: int, parts: dict[str, Any]) -> TemplateSpec:
-        spec = replace(self._runtime.store.get_version(template_id, number).spec, **parts)
-        _check_sources(spec)
-        return spec
+    async def clone(self, template: UUID | str, name: str, *, idempotency_key: str | None = None) -> Template:
+        """A new template, made from what the latest version of this one is made from. Raises `NameTaken`."""
+        new_name = _checked_name(name)
+        which(template)
 
-    def _same(self, template_id: UUID, number: int, spec: TemplateSpec) -> TemplateVersion | None:
-        """The version of this number, if it is made from this."""
-        try:
-            version = self._runtime.store.get_version(template_id, number)
-        except TemplateNotFound:
-            return None
-        return version if _text(version.spec) == _text(spec) else None
+        async def do(reply: Reply | None) -> Template:
+            return await self._runtime.call(self._clone, which(template), new_name, reply)
 
-    def _add(self, template_id: UUID, number: int, spec: TemplateSpec) -> TemplateVersion:
-        store = self._runtime.store
-        now = int(self._runtime.settings.clock())
-        return self._baked(
-            template_id,
-            number,
-            spec,
-            now,
-            lambda version: store.add_version(version, now),
-            lambda: store.get_template(template_id).latest >= number,
-        )
+        async def again(outcome: dict[str, Any]) -> Template:
+            return await self.get(outcome["template_id"])
+
+        return await self._once(idempotency_key, {"clone": str(template), "name": new_name}, do, again)
+
+    def _clone(self, template: UUID | str, name: str, reply: Reply | None) -> Template:
+        found = self._runtime.store.get_template(template)
+        spec = self._runtime.store.get_version(found.id, found.latest).spec
+        return self._versions.create(name, spec, reply)
 
     async def list(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
         """Newest first."""
@@ -240,16 +174,6 @@ class Templates:
         await self._once.simple(idempotency_key, {"delete": str(template)}, do)
 
 
-def which(template: UUID | str) -> UUID | str:
-    """A template's id if it is one, else its name."""
-    if not isinstance(template, str | UUID):
-        raise InvalidId("a template is named by its id or its name, which is text")
-    try:
-        return parse_id(template, "template")
-    except InvalidId:
-        return str(template)
-
-
 def _checked_name(name: str) -> str:
     name = name.strip() if isinstance(name, str) else ""
     if not name or len(name) > _LONGEST_NAME:
@@ -259,6 +183,31 @@ def _checked_name(name: str) -> str:
     except InvalidId:
         return name
     raise InvalidValue("a template's name must not look like an id")
+
+
+def _settings(
+    active: bool | None,
+    limits: Mapping[str, int] | None,
+    resolver: Mapping[str, Any] | None,
+    runtime: Mapping[str, Any] | None,
+) -> Change:
+    """The change of a template's settings."""
+    settings = {"resolver": _given.mapping(resolver, "resolver"), "runtime": _given.mapping(runtime, "runtime")}
+    fewer = _given.mapping(limits, "limits")
+    unknown = fewer.keys() - Limits.__dataclass_fields__.keys()
+    if unknown:
+        raise InvalidValue(f"there is no limit {min(unknown)[:40]!r}; there are {', '.join(Limits.__dataclass_fields__)}")
+
+    def change(spec: TemplateSpec) -> TemplateSpec:
+        return replace(
+            spec,
+            active=spec.active if active is None else active,
+            limits=spec.limits.but(**fewer),
+            resolver={**spec.resolver, **settings["resolver"]},
+            runtime={**spec.runtime, **settings["runtime"]},
+        )
+
+    return change
 
 
 def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
@@ -289,15 +238,3 @@ def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
             raise InvalidValue("a capability's config must be an object; leave it out if there is none")
         _given.mapping(capability.config, "a capability's config")
     return parts
-
-
-def _check_sources(spec: TemplateSpec) -> None:
-    texts = [file.text for file in (*spec.libraries, *spec.modules)] + [file.text for file in spec.startup]
-    size = sum(map(len, texts))
-    if size > _LARGEST_SOURCE:
-        raise InvalidValue(f"the files of a template have {size} characters; at most {_LARGEST_SOURCE} are taken")
-
-
-def _text(spec: TemplateSpec) -> str:
-    """As it is stored, where a tuple is a list."""
-    return json.dumps(spec.as_dict(), sort_keys=True)

@@ -5,11 +5,18 @@ HoldfastError
 │   ├── InvalidId           not a UUID, or not a query's id
 │   └── UnknownSetting      a word that is not among those allowed
 ├── InvalidTransition       a state machine's table has no such arrow
-├── NotFound                TEMPLATE_, SESSION_, EXECUTION_, QUERY_, CHECKPOINT_, ERROR_ENTRY_NOT_FOUND
+├── NotFound                TEMPLATE_, SESSION_, EXECUTION_, QUERY_, CHECKPOINT_, ERROR_ENTRY_, CAPABILITY_, STARTUP_, FILE_NOT_FOUND
 ├── Conflict
 │   ├── NameTaken           a template of this name exists
+│   ├── CapabilityExists    the template has this capability; likewise StartupFileExists
+│   ├── TemplateInactive    no session is made of it
 │   ├── VersionConflict     somebody else changed it in between
 │   └── IdempotencyConflict the same key was used for something else
+├── InvalidPath             a path that leads out of a worktree, or to what is no file
+├── WorktreeNotFound        there is no such folder
+├── StartupFailed           a session cannot start; likewise StartupModeUnsupported
+├── ModuleNotAllowed        not a native module
+├── LibraryUnknown          not the name of a library; LibraryMissing: it is not in the cache
 ├── SessionBusy             another execution runs or waits
 ├── SessionNotReady         the session has crashed or is closed
 ├── AnswerConflict          the query has another answer
@@ -20,7 +27,7 @@ the class's docstring. Messages never show host paths, SQL, secrets or stack tra
 """
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 
 class Fault(StrEnum):
@@ -40,6 +47,17 @@ class HoldfastError(Exception):
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip().partition("\n")[0])
+        self.details: dict[str, Any] = {}
+        """What a program may want to know besides: ids, limits. JSON, and fit for a client as the message is."""
+
+    def with_details(self, **details: Any) -> Self:
+        """Adds to `details`, and gives the error itself.
+
+        >>> NotFound().with_details(session_id="s").details
+        {'session_id': 's'}
+        """
+        self.details |= details
+        return self
 
 
 class InvalidValue(HoldfastError):
@@ -108,6 +126,24 @@ class ErrorEntryNotFound(NotFound):
     code = "ERROR_ENTRY_NOT_FOUND"
 
 
+class CapabilityNotFound(NotFound):
+    """The template has no such capability."""
+
+    code = "CAPABILITY_NOT_FOUND"
+
+
+class StartupNotFound(NotFound):
+    """The template has no such startup file."""
+
+    code = "STARTUP_NOT_FOUND"
+
+
+class FileNotFound(NotFound):
+    """There is no such file in the worktree."""
+
+    code = "FILE_NOT_FOUND"
+
+
 class Conflict(HoldfastError):
     """This contradicts what is there."""
 
@@ -125,6 +161,24 @@ class TemplateInUse(Conflict):
     """Sessions of this template exist: delete them first."""
 
     code = "TEMPLATE_IN_USE"
+
+
+class TemplateInactive(Conflict):
+    """This template is not active: no session can be made of it."""
+
+    code = "TEMPLATE_INACTIVE"
+
+
+class CapabilityExists(Conflict):
+    """The template has this capability already."""
+
+    code = "CAPABILITY_EXISTS"
+
+
+class StartupFileExists(Conflict):
+    """The template has this startup file already."""
+
+    code = "STARTUP_FILE_EXISTS"
 
 
 class VersionConflict(Conflict):
@@ -168,3 +222,52 @@ class BudgetExceeded(HoldfastError):
 
     code = "BUDGET_EXCEEDED"
     fault = Fault.SCRIPT
+
+
+class InvalidPath(HoldfastError):
+    """A path must lead to a file within the worktree."""
+
+    code = "INVALID_PATH"
+    fault = Fault.CALLER
+
+
+class WorktreeNotFound(HoldfastError):
+    """The worktree is not a folder that is there."""
+
+    code = "WORKTREE_NOT_FOUND"
+    fault = Fault.CALLER
+
+
+class StartupFailed(HoldfastError):
+    """The session could not start."""
+
+    code = "STARTUP_FAILED"
+    fault = Fault.CALLER
+
+
+class StartupModeUnsupported(HoldfastError):
+    """Startup files are evaluated; there is no other mode than eval."""
+
+    code = "STARTUP_MODE_UNSUPPORTED"
+    fault = Fault.CALLER
+
+
+class ModuleNotAllowed(HoldfastError):
+    """This is not a native module that a template may expose."""
+
+    code = "MODULE_NOT_ALLOWED"
+    fault = Fault.CALLER
+
+
+class LibraryUnknown(HoldfastError):
+    """This is not the name of a library."""
+
+    code = "LIBRARY_UNKNOWN"
+    fault = Fault.CALLER
+
+
+class LibraryMissing(HoldfastError):
+    """A library of the template is not in the cache."""
+
+    code = "LIBRARY_MISSING"
+    fault = Fault.ENVIRONMENT

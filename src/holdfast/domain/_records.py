@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 from holdfast.domain._budget import Budget
-from holdfast.domain._errors import InvalidValue
 from holdfast.domain._ids import query_id
-from holdfast.domain._limits import Limits
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import QueryKind
+from holdfast.domain._spec import TemplateSpec
 from holdfast.domain._states import ExecutionStatus, QueryState, SessionState
 
 
@@ -32,81 +31,6 @@ class _Copied:
 # ---- templates ---------------------------------------------------------------------------------------------------------------------
 
 
-class SourceFile(NamedTuple):
-    """A file by name."""
-
-    filename: str
-    text: str
-
-
-class StartupFile(NamedTuple):
-    """A file that runs before a session is used: once when the template is made, or in each session as it starts.
-
-    One that is part of the template costs a session nothing. One that runs in each session may ask and use capabilities.
-    """
-
-    filename: str
-    text: str
-    when: Literal["template", "session"] = "template"
-
-
-class Capability(NamedTuple):
-    """Something that sessions of a template may reach. Nothing is granted that is not named here."""
-
-    kind: str
-    name: str
-    enabled: bool = True
-    config: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateSpec:
-    """What a version of a template is made from."""
-
-    language: str = "javascript"
-    libraries: tuple[SourceFile, ...] = ()
-    modules: tuple[SourceFile, ...] = ()
-    startup: tuple[StartupFile, ...] = ()
-    capabilities: tuple[Capability, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-
-    def __post_init__(self) -> None:
-        _distinct("module", [module.filename for module in self.modules])
-        _distinct("startup file", [file.filename for file in self.startup])
-        _distinct("capability", [f"{capability.kind} {capability.name}" for capability in self.capabilities])
-
-    def grants(self, kind: str, name: str) -> bool:
-        """Whether sessions may use this."""
-        return any(c.kind == kind and c.name == name and c.enabled for c in self.capabilities)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "language": self.language,
-            "libraries": [file._asdict() for file in self.libraries],
-            "modules": [file._asdict() for file in self.modules],
-            "startup": [file._asdict() for file in self.startup],
-            "capabilities": [capability._asdict() | {"config": dict(capability.config)} for capability in self.capabilities],
-            "limits": {name: getattr(self.limits, name) for name in Limits.__dataclass_fields__},
-        }
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        return cls(
-            language=given["language"],
-            libraries=tuple(SourceFile(**file) for file in given["libraries"]),
-            modules=tuple(SourceFile(**file) for file in given["modules"]),
-            startup=tuple(StartupFile(**file) for file in given["startup"]),
-            capabilities=tuple(Capability(**capability) for capability in given["capabilities"]),
-            limits=Limits(**given["limits"]),
-        )
-
-
-def _distinct(what: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidValue(f"two of one name: {what} {name!r}")
-
-
 @dataclass(slots=True)
 class Template(_Copied):
     """A template by name. Its versions never change; `latest` is the number of the newest."""
@@ -120,7 +44,10 @@ class Template(_Copied):
 
 @dataclass(frozen=True, slots=True)
 class TemplateVersion:
-    """One version: what it is made from, the guest that it was baked with, and the digest of what came of it."""
+    """One version: what it is made from, the guest that it was baked with, and the digest of what came of it.
+
+    Both digests are empty while it is not baked, because one of its libraries was not in the cache.
+    """
 
     template_id: UUID
     number: int
@@ -138,6 +65,14 @@ class Origin(NamedTuple):
 
     session_id: UUID
     number: int
+
+
+class Worktree(NamedTuple):
+    """The folder of files that a session works on. `path` is where the host has it; the other two are the caller's, and never read."""
+
+    workspace_id: str
+    base_commit_oid: str
+    path: str
 
 
 @dataclass(slots=True)
@@ -171,6 +106,7 @@ class Session(_Copied):
     llm_calls: int = 0
     tokens: int = 0
     last_error: str | None = None
+    worktree: Worktree | None = None
 
     def copy(self) -> Self:
         twin = _Copied.copy(self)
@@ -211,6 +147,7 @@ class Execution(_Copied):
     metrics: Metrics = field(default_factory=Metrics)
     budget: Budget | None = None
     parent_id: UUID | None = None
+    env: Any = None
 
     def copy(self) -> Self:
         twin = _Copied.copy(self)

@@ -17,9 +17,10 @@ from holdfast.runtime._errors import (
 from holdfast.runtime._plain import checked
 from holdfast.runtime.diff import difference, globals_at
 from holdfast.runtime.effects import EffectKind, Function, Tool
-from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, StartUp, Turn
+from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, Turn
 from holdfast.runtime.pruning import Delete, Prune
 from holdfast.runtime.runtime import Runtime, Settings
+from holdfast.runtime.starting import StartPath, StartUp
 from holdfast.runtime.timeline import Fork, Rewind, fresh_seed
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "RuntimeClosed",
     "Settings",
     "Start",
+    "StartPath",
     "StartUp",
     "Tool",
     "Turn",

@@ -21,7 +21,6 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     InvalidValue,
-    Origin,
     PendingQueries,
     Query,
     QueryKind,
@@ -31,7 +30,6 @@ from holdfast.domain import (
     SessionNotReady,
     SessionState,
     VersionConflict,
-    new_id,
     prompt_size,
     query_id,
 )
@@ -41,7 +39,7 @@ from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.stepping import Stepper, Work, uncertain
 from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
-from holdfast.store import Begun, Commit, LeaseLost, Reply, Store
+from holdfast.store import Begun, Commit, LeaseLost, Reply
 
 _MOST_ATTEMPTS: Final = 10
 _ANSWER: Final = EventType.ANSWER.value
@@ -119,6 +117,7 @@ class Start(Job):
     told: Callable[[], object] | None = None
     """Called, on a worker thread, when it is sure to run."""
     work: Work | None = None
+    env: Any = None
 
     def check(self, core: Core, resident: Resident) -> None:
         if self.work is not None and self.work.durable:
@@ -150,6 +149,7 @@ class Start(Job):
             path=self.path,
             args=self.args,
             budget=self.budget,
+            env=self.env,
         )
         echo = [(EventType.INPUT_ECHO.value, {"text": self.source})] if self.kind is ExecutionKind.REPL else []
         work = self.work = Work(self._request(resident), execution, events=echo, reply=self.reply)
@@ -166,48 +166,6 @@ class Start(Job):
 
     def result(self, resident: Resident) -> Turn:
         return turn(resident)
-
-
-class StartUp(Job):
-    """The next of the files that a session runs as it starts."""
-
-    executes: ClassVar[bool] = True
-
-    def run(self, core: Core, resident: Resident) -> Commit | None:
-        session = resident.session
-        if session.state is not SessionState.STARTING:
-            return None
-        for file in resident.shelved.startup[self._ran(core, resident) :]:
-            return Start(new_id(), ExecutionKind.STARTUP, file.text, file.filename).run(core, resident)
-        session.state = SESSION.next(session.state, SessionState.READY)
-        return core.change(session)
-
-    def _ran(self, core: Core, resident: Resident) -> int:
-        """How many of the files have run, on the way to the present state: there may have been others, before a rewind."""
-        session = resident.session
-        chain = core.store.chain(Origin(session.id, session.head))  # a fork begins where its origin was
-        names = [file.filename for file in resident.shelved.startup]
-        if not chain:
-            return 0
-        if chain[0].at.number == 0:  # what led there is gone with its session; what came next is known, or nothing runs twice
-            first = self.first(core.store, chain[0].at.session_id)
-            return names.index(first.path) if first is not None and self.is_start(first) and first.path in names else len(names)
-        node = core.store.get_node(chain[0].at)
-        last = core.store.get_execution(node.execution_id).path
-        return names.index(last) + 1 if last in names else 0
-
-    @staticmethod
-    def first(store: Store, session_id: UUID) -> Execution | None:
-        """The first execution that a session ever had."""
-        page = store.list_executions(session_id, limit=1000)
-        while page.next is not None:
-            page = store.list_executions(session_id, limit=1000, after=page.next)
-        return page.items[-1] if page.items else None
-
-    @staticmethod
-    def is_start(first: Execution | None) -> bool:
-        """Whether a session with this first execution had startup files to run as it began, and began with that one."""
-        return first is not None and first.kind is ExecutionKind.STARTUP and first.parent_id is None
 
 
 # ---- answers -----------------------------------------------------------------------------------------------------------------------

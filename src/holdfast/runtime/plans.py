@@ -14,6 +14,15 @@ _PREFIX: Final = "plan".ljust(201)
 
 def plan(store: Store, reply: Reply, wanted: dict[str, Any], name: str = "") -> Reply | None:
     """The plan of the first who was asked this; `wanted` is this one's. None if it was so old that it went at once."""
-    mine = reply._replace(key=f"{_PREFIX}{reply.key} {name}", outcome=wanted)
+    mine = reply._replace(key=_key(reply, name), outcome=wanted)
     store.put_reply(mine)
     return store.get_reply(mine.key)
+
+
+def planned(store: Store, reply: Reply, name: str = "") -> Reply | None:
+    """The plan of whoever was asked this before."""
+    return store.get_reply(_key(reply, name))
+
+
+def _key(reply: Reply, name: str) -> str:
+    return f"{_PREFIX}{reply.key} {name}"

@@ -11,7 +11,7 @@ import contextvars
 import heapq
 import logging
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -36,10 +36,12 @@ from holdfast.runtime.committer import Committer
 from holdfast.runtime.core import Core, system_clock
 from holdfast.runtime.dispatch import Dispatcher
 from holdfast.runtime.effects import Function, Tool
-from holdfast.runtime.jobs import Answers, Job, Recover, StartTool, StartUp, Turn, Wake
+from holdfast.runtime.jobs import Answers, Job, Recover, StartTool, Turn, Wake
 from holdfast.runtime.keys import settle_key
+from holdfast.runtime.moves import Moves
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelf
+from holdfast.runtime.starting import StartUp
 from holdfast.sandbox import HostError
 from holdfast.store import Store, StoreError
 
@@ -48,6 +50,7 @@ _HORIZON_MS: Final = 5_000
 _LONGEST_SLEEP_S: Final = 1.0
 _JUMP_MS: Final = 1_000
 _MOST_RECOVERING: Final = 4
+_MOST_INTERRUPTED: Final = 10_000
 _MOST_CALLS: Final = 16
 
 Parameters = ParamSpec("Parameters")
@@ -101,7 +104,7 @@ class Runtime:
         self._key = key
         self._functions = {function.name: function for function in functions}
         self._tools = {tool.name: tool for tool in tools}
-        self._waiters: dict[UUID, list[asyncio.Future[None]]] = {}
+        self._moves = Moves()
         self._due: list[tuple[float, UUID, int]] = []
         """When to wake which session by this process's clock, and what the session itself calls that time."""
         self._seen = 0.0
@@ -171,9 +174,7 @@ class Runtime:
         except asyncio.CancelledError:  # the loop is about to end: it waits for this, but there is no time for grace
             await self._stop(0)
         finally:
-            for waiter in [waiter for waiters in self._waiters.values() for waiter in waiters]:
-                if not waiter.done():
-                    waiter.set_result(None)  # who looks again is told that this is closed
+            self._moves.tell_all()  # who looks again is told that this is closed
             await asyncio.get_running_loop().run_in_executor(self._heart, self._leave)  # after the last beat, in any case
             self._heart.shutdown(wait=False)
             if self._over is not None and not self._over.done():
@@ -215,6 +216,11 @@ class Runtime:
                 warnings.warn("Holdfast was not closed before its event loop ended", ResourceWarning, source=self, stacklevel=1)
             raise
 
+    @property
+    def closes(self) -> bool:
+        """Whether it is closed, or about to be."""
+        return self._closing is not None
+
     async def call(
         self, function: Callable[Parameters, Returned], /, *args: Parameters.args, **options: Parameters.kwargs
     ) -> Returned:
@@ -234,9 +240,14 @@ class Runtime:
 
     @property
     def figures(self) -> dict[str, int]:
-        """How many sessions are in memory, how many jobs wait, how many interrupted steps were gone on with."""
+        """How many sessions are in memory, how many jobs wait, how many interrupted steps were gone on with, how many are left."""
         dispatcher = self._dispatcher
-        return {"resident": dispatcher.resident, "waiting": dispatcher.waiting, "recovered": dispatcher.recovered}
+        return {
+            "resident": dispatcher.resident,
+            "waiting": dispatcher.waiting,
+            "recovered": dispatcher.recovered,
+            "interrupted": len(self._interrupted) + self._recovering,
+        }
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -253,23 +264,12 @@ class Runtime:
             self._start_tools(resident)
         elif session.state is SessionState.STARTING:
             self.submit(session.id, StartUp()).add_done_callback(_ignore)
-        for waiter in self._waiters.pop(execution.id, ()) if execution is not None and self._waiters else ():
-            if not waiter.done():
-                waiter.set_result(None)
+        if self._moves.waiters:
+            self._moves.tell(session.id, None if execution is None else execution.id)
 
-    @contextlib.contextmanager
-    def moves(self, execution_id: UUID) -> Iterator[asyncio.Future[None]]:
-        """A future that is done when a job of this execution has ended in this process."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiters = self._waiters.setdefault(execution_id, [])
-        waiters.append(waiter)
-        try:
-            yield waiter
-        finally:
-            waiter.cancel()
-            waiters.remove(waiter)
-            if not waiters and self._waiters.get(execution_id) is waiters:
-                del self._waiters[execution_id]
+    def moves(self, key: UUID | None) -> contextlib.AbstractContextManager[asyncio.Future[None]]:
+        """A future that is done when a job has ended in this process: in this execution, in this session, or anywhere for None."""
+        return self._moves.wait(key)
 
     def waits_for_tools(self, turn: Turn) -> bool:
         """Whether an execution waits only for tools that run here."""
@@ -404,7 +404,7 @@ class Runtime:
 
     def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID]]:
         store = self.store
-        interrupted = store.list_interrupted()
+        interrupted = store.list_interrupted(limit=_MOST_INTERRUPTED)
         due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + _HORIZON_MS) if self._may_take(found)]
         waiting: set[UUID] = set()
         after: str | None = None

@@ -10,16 +10,17 @@ keeps only those that were used last.
 import hashlib
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 from uuid import UUID
 from weakref import WeakValueDictionary
 
 import zstandard
 
-from holdfast.domain import InvalidValue, Limits, StartupFile, TemplateSpec, TemplateVersion
+from holdfast.domain import HoldfastError, InvalidValue, LibraryMissing, Limits, SourceFile, TemplateSpec, TemplateVersion
 from holdfast.runtime._errors import GuestMissing
 from holdfast.runtime.effects import Function, Tool
 from holdfast.sandbox import LANGUAGES, Engine, Guest, Language, Loader, Module, Modules, Source, Template
@@ -39,6 +40,13 @@ _KEPT: Final = 64
 _KEPT_BAKED: Final = 4
 
 
+class Startup(NamedTuple):
+    """A file that each session runs as it starts. Without a text it is read from the session's worktree when its turn has come."""
+
+    path: str
+    text: str | None
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Shelved:
     """A version of a template, with what its sessions run on and may reach."""
@@ -50,9 +58,11 @@ class Shelved:
     modules: Loader
 
     @property
-    def startup(self) -> list[StartupFile]:
-        """The files that each session runs as it starts."""
-        return [file for file in self.version.spec.startup if file.when == "session"]
+    def startup(self) -> list[Startup]:
+        """The files that each session runs as it starts, in their order. No two have the same path."""
+        spec = self.version.spec
+        own = [Startup(file.filename, file.text) for file in spec.startup if file.when == "session"]
+        return own + [Startup(file.path, None) for file in sorted(spec.files, key=attrgetter("order_index"))]
 
     @property
     def limits(self) -> Limits:
@@ -77,14 +87,14 @@ class Shelf:
         """Those that were used last, the latest at the end."""
         self._keeping = threading.Lock()
 
-    def bake(self, spec: TemplateSpec) -> tuple[bytes, bytes]:
-        """Makes what a version needs and keeps it in the store. Gives the digests of the guest and of the baked memory."""
-        language = _language(spec)
-        with self._making:
-            guest = self._current.get(language) or self.engine.guest(language)
-            self._current[language] = self._guests[guest.digest] = guest
+    def bake(self, spec: TemplateSpec, packages: Sequence[SourceFile] = ()) -> tuple[bytes, bytes]:
+        """Makes what a version needs and keeps it in the store. Gives the digests of the guest and of the baked memory.
+
+        `packages` are the texts of the libraries that it names, which come before those that it has itself.
+        """
+        guest = self._newest(spec)
         startup = [Source(file.filename, file.text) for file in spec.startup if file.when == "template"]
-        libraries = [Source(file.filename, file.text) for file in spec.libraries]
+        libraries = [Source(file.filename, file.text) for file in (*packages, *spec.libraries)]
         template = guest.template(libraries=libraries, startup=startup, limits=spec.limits)
         for digest, data in ((guest.digest, guest.wasm), (template.digest, template.content)):
             if self._store.get_blob(digest) is None:
@@ -92,6 +102,17 @@ class Shelf:
         with self._making:
             self._baked.append(self._templates.setdefault((guest.digest, template.digest), template))
         return guest.digest, template.digest
+
+    def is_current(self, version: TemplateVersion) -> bool:
+        """Whether a version was baked, with the guest that it would be baked with now."""
+        return version.guest == self._newest(version.spec).digest
+
+    def _newest(self, spec: TemplateSpec) -> Guest:
+        language = _language(spec)
+        with self._making:
+            guest = self._current.get(language) or self.engine.guest(language)
+            self._current[language] = self._guests[guest.digest] = guest
+        return guest
 
     def get(self, template_id: UUID, number: int) -> Shelved:
         """A version, ready for use. If the store lacks what it was made with, its template raises `GuestMissing` when it is used: so
@@ -113,7 +134,7 @@ class Shelf:
         try:
             with self._making:
                 template = self._template(version)
-        except GuestMissing as error:
+        except (GuestMissing, LibraryMissing) as error:
             template = _Missing(error)
         spec = version.spec
         functions = {name: function for name, function in self._functions.items() if spec.grants("function", name)}
@@ -140,6 +161,8 @@ class Shelf:
         self.engine.close()
 
     def _template(self, version: TemplateVersion) -> Template:
+        if not version.baked:
+            raise LibraryMissing("this session could not start: a library of its template was not in the cache")
         known = self._templates.get((version.guest, version.baked))
         if known is None:
             guest = self._guests.get(version.guest)
@@ -165,7 +188,7 @@ class Shelf:
 class _Missing(Template):
     """A template that cannot be used."""
 
-    def __init__(self, error: GuestMissing) -> None:
+    def __init__(self, error: HoldfastError) -> None:
         self._error = error
 
     def __getattr__(self, name: str) -> NoReturn:

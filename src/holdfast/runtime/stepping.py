@@ -443,8 +443,8 @@ class Stepper:
     def _more_to_start(self) -> bool:
         """Whether this was a startup file, and not the last one."""
         execution = self._execution
-        files = self._resident.shelved.startup
-        return execution.kind is ExecutionKind.STARTUP and bool(files) and execution.path != files[-1].filename
+        files = self._resident.shelved.startup if execution.kind is ExecutionKind.STARTUP else []
+        return bool(files) and execution.path != files[-1].path
 
     def _fail(self, described: dict[str, Any], kind: str, status: ExecutionStatus) -> None:
         session, execution = self._resident.session, self._execution

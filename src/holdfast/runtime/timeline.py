@@ -22,6 +22,7 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     IdempotencyConflict,
+    LibraryMissing,
     Metrics,
     Node,
     Origin,
@@ -39,10 +40,11 @@ from holdfast.domain import (
     prompt_size,
 )
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Job, StartUp
+from holdfast.runtime.jobs import Job
 from holdfast.runtime.plans import plan
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelved
+from holdfast.runtime.starting import StartUp
 from holdfast.runtime.stepping import Stepper, Work
 from holdfast.sandbox import Resume
 from holdfast.store import Commit, Reply, Store
@@ -80,6 +82,8 @@ class _Place:
 
 def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     session = resident.session
+    if not resident.shelved.version.baked:
+        raise LibraryMissing("this session could not start: there is nothing to go on from")
     number = session.head if number is None else number
     origin = Origin(session.id, number) if number else _beginning(core, session)
     if origin is None:
@@ -109,7 +113,7 @@ def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
         return False
     execution = core.store.get_execution(node.execution_id)
     ended_well = execution.kind is ExecutionKind.STARTUP and execution.status is ExecutionStatus.OK
-    return ended_well and execution.path != shelved.startup[-1].filename
+    return ended_well and execution.path != shelved.startup[-1].path
 
 
 def _metrics_at(store: Store, at: Origin) -> Metrics:
@@ -146,6 +150,7 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
         metrics=Metrics.from_spent(place.metrics.spent_row()),
         budget=before.budget,
         parent_id=before.id,
+        env=before.env,
     )
     execution.metrics.steps = 1
     session.llm_calls += len(place.prompts)
@@ -242,6 +247,7 @@ class Fork(Job):
             seed=fresh_seed(),
             budget=source.budget,
             queries=max([source.queries, *(query.number for query in place.queries)]),
+            worktree=source.worktree,
         )
         commit = Commit(session, None, 0, core.token())
         if place.execution is not None:

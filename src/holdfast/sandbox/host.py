@@ -54,7 +54,7 @@ class Modules:
         if specifier.startswith("."):
             name = posixpath.normpath(posixpath.join(posixpath.dirname(referrer), specifier))
         if name not in self._modules:
-            raise HostError(f"there is no module {specifier!r}", code="MODULE_NOT_FOUND")
+            raise HostError(f"Invalid module: there is no module {specifier!r}", code="MODULE_NOT_FOUND")
         return name
 
     def load(self, name: str) -> Module:
@@ -65,10 +65,10 @@ class _NoModules:
     """The loader of a host that offers none."""
 
     def resolve(self, specifier: str, referrer: str, kind: str) -> str:
-        raise HostError(f"there is no module {specifier!r}", code="MODULE_NOT_FOUND")
+        raise HostError(f"Invalid module: there is no module {specifier!r}", code="MODULE_NOT_FOUND")
 
     def load(self, name: str) -> Module:
-        raise HostError(f"there is no module {name!r}", code="MODULE_NOT_FOUND")
+        raise HostError(f"Invalid module: there is no module {name!r}", code="MODULE_NOT_FOUND")
 
 
 class Host:

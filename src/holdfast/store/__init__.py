@@ -14,7 +14,7 @@ from holdfast.store._errors import (
     StoreUnknown,
 )
 from holdfast.store.address import open_store
-from holdfast.store.protocol import Begun, Commit, Effect, Link, Loaded, Page, Rebased, Reply, Store
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Loaded, Page, Rebased, Reply, Store, ToldStep
 
 __all__ = [
     "Begun",
@@ -34,5 +34,6 @@ __all__ = [
     "StoreTooNew",
     "StoreUnavailable",
     "StoreUnknown",
+    "ToldStep",
     "open_store",
 ]

@@ -28,12 +28,14 @@ from holdfast.domain import (
     SessionState,
     SourceFile,
     StartupFile,
+    StartupPath,
     Step,
     Template,
     TemplateSpec,
     TemplateVersion,
     Tokens,
     TokenSource,
+    Worktree,
 )
 from holdfast.store.protocol import Commit, Page, Store
 
@@ -183,8 +185,14 @@ def full_spec() -> dict[str, Any]:
         "libraries": (SourceFile("a.lua", NASTY),),
         "modules": (SourceFile("m.lua", "return 1"), SourceFile("n.lua", "")),
         "startup": (StartupFile("s.lua", "x = 1", "session"), StartupFile("t.lua", "y = 1")),
-        "capabilities": (Capability("http", "get", False, {"hosts": ["a", {"b": None}]}), Capability("state", NASTY)),
+        "capabilities": (Capability("http", "get", False, {"hosts": ["a", {"b": None}]}), Capability("state", NASTY, id="x")),
         "limits": Limits(wall_ms=7, max_suspensions=3),
+        "exposed": ("fs", "exec"),
+        "packages": ("lodash-4.17.21",),
+        "files": (StartupPath("y", NASTY, -5), StartupPath("z", "b.lua", 7, "other")),
+        "resolver": {"roots": ["a", NASTY], "extensions": [".lua"], "allow_absolute_repo_imports": False},
+        "runtime": {"esm": False, "strict": True, "console": False},
+        "active": False,
     }
 
 
@@ -213,6 +221,7 @@ def full_session(template: Template) -> dict[str, Any]:
         "llm_calls": 10,
         "tokens": 11,
         "last_error": NASTY,
+        "worktree": Worktree("w", NASTY, "/a"),
     }
 
 
@@ -243,6 +252,7 @@ def full_execution(session_id: UUID) -> Execution:
         metrics=full_metrics(),
         budget=Budget(max_elapsed_ms=4),
         parent_id=uuid4(),
+        env={NASTY: [NASTY, None]},
     )
 
 

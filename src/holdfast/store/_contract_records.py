@@ -58,6 +58,21 @@ class RecordContract(Samples):
         with ThreadPoolExecutor(8) as pool:
             assert sorted(map(str, pool.map(add, range(8)))) == ["None"] + ["VERSION_CONFLICT"] * 7
 
+    def test_a_template_gets_another_name(self) -> None:
+        other = self.new_template("other")
+        self.store.rename_template(self.template.id, NASTY, T0 + 5)
+        assert self.store.get_template(NASTY) == replace(self.template, name=NASTY, updated_at=T0 + 5)
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.get_template("first")
+        with refused("NAME_TAKEN"):
+            self.store.rename_template(other.id, NASTY, T0 + 6)
+        assert self.store.get_template("other") == other
+        self.store.rename_template(other.id, "other", T0 + 7)
+        self.store.rename_template(other.id, "first", T0 + 8)  # which is free again
+        assert self.store.get_template("first").id == other.id
+        with refused("TEMPLATE_NOT_FOUND"):
+            self.store.rename_template(uuid4(), "nobody", T0)
+
     def test_an_unknown_template_is_not_found(self) -> None:
         for which in (uuid4(), "nobody"):
             with refused("TEMPLATE_NOT_FOUND"):

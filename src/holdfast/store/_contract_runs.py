@@ -25,7 +25,7 @@ class RunContract(Samples):
         end = full_execution(session.id)
         given = {
             name: getattr(execution, name)
-            for name in ("id", "kind", "started_at", "first_step", "input", "path", "args", "parent_id")
+            for name in ("id", "kind", "started_at", "first_step", "input", "path", "args", "env", "parent_id")
         }
         ended = replace(end, **given)
         self.change(session, executions=[ended])

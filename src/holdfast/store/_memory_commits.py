@@ -85,6 +85,10 @@ class Tables:
     replies: dict[str, Reply] = field(default_factory=dict)
     nodes: dict[UUID, int] = field(default_factory=dict)
     documents: dict[str, tuple[int, str]] = field(default_factory=dict)
+    feed: list[tuple[int, UUID, int]] = field(default_factory=list)
+    """Steps in the order in which they were committed: a place, and where the step is."""
+    fed: int = 0
+    """The last place that was given. It is not given again."""
 
     def checkpoint(self, at: Origin) -> Checkpoint:
         step = self.steps.get(at.session_id, {}).get(at.number)
@@ -205,6 +209,10 @@ class Writing:
         for step in commit.steps:
             self._check_base(session_id, None if step.checkpoint is None else step.checkpoint.base)
             self._add(tables.steps[session_id], step.number, copy_step(step))
+            if step.number:
+                tables.fed += 1
+                tables.feed.append((tables.fed, session_id, step.number))
+                self._undo.append(tables.feed.pop)
         for query in commit.asked:
             self._add(tables.queries[session_id], query.number, copy_query(query))
         for query in commit.closed:
@@ -288,6 +296,7 @@ class Writing:
         except BaseException:
             self._roll_back()
             raise
+        tables.feed = [told for told in tables.feed if told[1] != session_id]
         for execution in [e.id for e in tables.executions.values() if e.session_id == session_id]:
             del tables.executions[execution], tables.keys[execution]
         for table in (tables.sessions, tables.keys, tables.tokens, tables.steps, tables.queries, tables.errors, tables.begun):

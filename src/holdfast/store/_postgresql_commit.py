@@ -25,7 +25,7 @@ from holdfast.store._errors import LeaseLost, StoreDamaged, StoreError, StoreFul
 from holdfast.store._postgresql_connections import Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_group import parameters
-from holdfast.store._rows import error_row, reply_row, signed
+from holdfast.store._rows import error_row, reply_row, session_fixed_row, signed
 from holdfast.store.protocol import Commit, Rebased, Reply
 
 _STATEMENT: Final = b"holdfast_commit"
@@ -102,7 +102,8 @@ class Committer:
     def _create(self, cursor: Cursor, commit: Commit) -> None:
         """The row of a new session, unless there is one. A fork holds what it is made from until it is committed."""
         session = commit.session
-        row = session.id, session.template_id, session.created_at, *(session.origin or (None, None)), commit.fence
+        *_, worktree = session_fixed_row(session)
+        row = session.id, session.template_id, session.created_at, *(session.origin or (None, None)), worktree, commit.fence
         try:
             created = cursor.execute(self._queries["new_session"], row).rowcount
         except psycopg.errors.ForeignKeyViolation:

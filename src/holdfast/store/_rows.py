@@ -37,6 +37,7 @@ from holdfast.domain import (
     Template,
     TemplateSpec,
     TemplateVersion,
+    Worktree,
 )
 from holdfast.store._errors import StoreDamaged
 from holdfast.store.protocol import Begun, Effect, Link, Reply
@@ -111,16 +112,30 @@ def cursor(kind: str, *position: int) -> str:
     return urlsafe_b64encode(f"{kind}{','.join(map(str, position))}".encode()).decode().rstrip("=")
 
 
-def read_cursor(kind: str, text: str, count: int = 1) -> list[int]:
-    """The position in a cursor of a list of this kind."""
+def read_cursor(kind: str, text: str, count: int | None = 1) -> list[int]:
+    """The position in a cursor of a list of this kind: so many numbers, or any number of them."""
     try:
         plain_text = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
         position = [int(part) for part in plain_text.removeprefix(kind).split(",")]
     except (ValueError, binascii.Error):  # int() and UnicodeError are ValueErrors
         position = []
-    if len(position) != count or cursor(kind, *position) != text or any(abs(number) >> 63 for number in position):
+    is_whole = position and count in (None, len(position)) and cursor(kind, *position) == text
+    if not is_whole or any(abs(number) >> 63 for number in position):
         raise InvalidValue("this is not the cursor of such a list")
     return position
+
+
+def check_place(after: int, last: int) -> None:
+    """A feed never gets shorter: nobody can have heard of what is beyond its end, unless in another store, or before it was restored."""
+    if after > last:
+        raise InvalidValue("this cursor is beyond the end of the feed: it is of another store")
+
+
+def read_number(text: str) -> int:
+    """The cursor of a session's own feed: the number of a step."""
+    if not re.fullmatch("0|[1-9][0-9]{0,17}", text, re.ASCII):
+        raise InvalidValue("this is not the cursor of such a feed")
+    return int(text)
 
 
 # ---- templates ---------------------------------------------------------------------------------------------------------------------
@@ -151,10 +166,11 @@ def version_of(template_id: UUID, row: Row) -> TemplateVersion:
 
 
 def session_fixed_row(session: Session) -> Row:
-    """id, template_id, created_at, origin_session, origin_number"""
+    """id, template_id, created_at, origin_session, origin_number, worktree"""
     origin = session.origin
     origin_session, origin_number = (None, None) if origin is None else (origin.session_id.bytes, origin.number)
-    return session.id.bytes, session.template_id.bytes, session.created_at, origin_session, origin_number
+    worktree = pack_some(session.worktree)
+    return session.id.bytes, session.template_id.bytes, session.created_at, origin_session, origin_number, worktree
 
 
 def session_row(session: Session) -> Row:
@@ -187,9 +203,9 @@ def session_row(session: Session) -> Row:
 
 def session_of(row: Row) -> Session:
     """The order of `session_fixed_row` and then `session_row`."""
-    session_id, template_id, created_at, origin_session, origin_number = row[:5]
-    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[5:17]
-    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[17:]
+    session_id, template_id, created_at, origin_session, origin_number, worktree = row[:6]
+    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[6:18]
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[18:]
     return Session(
         UUID(bytes=session_id),
         UUID(bytes=template_id),
@@ -214,6 +230,7 @@ def session_of(row: Row) -> Session:
         llm_calls,
         tokens,
         None if last_error is None else read_plain(last_error),
+        None if worktree is None else Worktree(*unpack(worktree)),
     )
 
 
@@ -232,7 +249,7 @@ def execution_fixed_row(execution: Execution) -> Row:
 def execution_given(execution: Execution) -> str:
     """What it was asked to do. It may be large, so it lies apart from what each step changes."""
     parent = execution.parent_id
-    return pack([execution.input, execution.path, execution.args, None if parent is None else parent.hex])
+    return pack([execution.input, execution.path, execution.args, None if parent is None else parent.hex, execution.env])
 
 
 def execution_row(execution: Execution) -> Row:
@@ -254,7 +271,7 @@ def execution_of(session_id: UUID, row: Row) -> Execution:
     """The order of `execution_fixed_row`, then `execution_given`, then `execution_row`."""
     execution_id, kind, started_at, first_step, given = row[:5]
     status, last_step, seq, ended_at, result, error, metrics, budget = row[5:]
-    code, path, args, parent = unpack(given)
+    code, path, args, parent, env = unpack(given)
     return Execution(
         UUID(bytes=execution_id),
         session_id,
@@ -273,6 +290,7 @@ def execution_of(session_id: UUID, row: Row) -> Execution:
         Metrics.from_row(unpack(metrics)),
         None if budget is None else Budget(**unpack(budget)),
         None if parent is None else UUID(hex=parent),
+        env,
     )
 
 

@@ -279,7 +279,9 @@ class Committer:
         if cursor.execute(self._sql["has_dependents"], values).fetchone()[0]:
             raise VersionConflict("Another session was forked from this one in between.")
         cursor.execute(self._sql["delete_queries"], (key << NUMBER_BITS, key + 1 << NUMBER_BITS))
+        cursor.execute(self._sql["keep_last_key"], (key,))
         cursor.execute(self._sql["delete_session"], (key,))
+        cursor.execute(self._sql["drop_old_keys"])
         self._keys.pop(session_id.int, None)
 
 

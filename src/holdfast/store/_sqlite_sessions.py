@@ -41,7 +41,7 @@ from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import Link, Loaded, Page
 
 _END: Final = (1 << 63) - 1
-_SESSION_COLUMNS: Final = 24
+_SESSION_COLUMNS: Final = 25
 
 
 class SessionReads:
@@ -145,7 +145,11 @@ class SessionReads:
             place = connection.execute(self._sql["execution_place"], (execution_id.bytes,)).fetchone()
             if place is None:
                 raise ExecutionNotFound
-            rows = connection.execute(self._sql["list_events"], (*place, execution_id.bytes, after_seq))
+            session, first, last = place
+            most = 1 << (last - first + 1).bit_length() >> 1 if after_seq else 0
+            values = {"session": session, "first": first, "last": last, "most": most}
+            values |= {"execution_id": execution_id.bytes, "after_seq": after_seq}
+            rows = connection.execute(self._sql["list_events"], values)
             for first_seq, text in rows:
                 events += [event for event in events_of(first_seq, text) if event.seq > after_seq]
                 if len(events) >= limit:

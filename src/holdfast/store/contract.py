@@ -15,10 +15,11 @@ again, in `reopen`. What the protocol leaves open is settled here:
 """
 
 from holdfast.store._contract_checkpoints import CheckpointContract
+from holdfast.store._contract_feed import FeedContract
 from holdfast.store._contract_records import RecordContract
 from holdfast.store._contract_runs import RunContract
 from holdfast.store._contract_sessions import SessionContract
 
 
-class StoreContract(SessionContract, RunContract, CheckpointContract, RecordContract):
+class StoreContract(SessionContract, RunContract, FeedContract, CheckpointContract, RecordContract):
     """All of it."""

@@ -3,7 +3,8 @@
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -37,13 +38,14 @@ from holdfast.domain import (
 )
 from holdfast.store._errors import StoreUnavailable
 from holdfast.store._memory_commits import Tables, Writing, copy_error, copy_execution, copy_query, copy_reply, copy_session
+from holdfast.store._memory_feed import FeedReads
 from holdfast.store._rows import begun_of, begun_text, cursor, nearest, pack, read_cursor, unpack, version_of, version_row
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
 
 Item = TypeVar("Item")
 
 
-class MemoryStore:
+class MemoryStore(FeedReads):
     """Dictionaries and one lock. It says of itself what a file would: once closed, it cannot be reached."""
 
     def __init__(self) -> None:
@@ -89,6 +91,15 @@ class MemoryStore:
             self._check_baked(version)
             self._kept.versions[template.id][version.number] = _copy_version(version)
             template.latest, template.updated_at = version.number, updated_at
+
+    def rename_template(self, template_id: UUID, name: str, updated_at: int) -> None:
+        with self._lock:
+            template = self._kept.templates.get(template_id)
+            if template is None:
+                raise TemplateNotFound
+            if any(other.name == name and other is not template for other in self._kept.templates.values()):
+                raise NameTaken
+            template.name, template.updated_at = name, updated_at
 
     def _check_baked(self, version: TemplateVersion) -> None:
         blobs = self._kept.blobs
@@ -232,14 +243,21 @@ class MemoryStore:
             execution = self._kept.executions.get(execution_id)
             if execution is None:
                 raise ExecutionNotFound
-            steps = sorted(self._kept.steps[execution.session_id].values(), key=lambda step: step.number)
-            found = (
-                event
-                for step in steps
-                if step.execution_id == execution_id and execution.first_step <= step.number <= execution.last_step
-                for event in step.events
-                if event.seq > after_seq
-            )
+            steps, last = self._kept.steps[execution.session_id], execution.last_step
+
+            def own(number: int) -> Iterator[Step]:
+                """Its steps from this number on: between them may be some of others."""
+                for at in range(number, last + 1):
+                    step = steps.get(at)
+                    if step is not None and step.execution_id == execution_id:
+                        yield step
+
+            def last_seq(number: int) -> int:
+                return next((step.first_seq + len(step.events) - 1 for step in own(number)), after_seq + 1)
+
+            # Both seq and number go up within an execution.
+            begin = execution.first_step + bisect_right(range(execution.first_step, last + 1), after_seq, key=last_seq)
+            found = (event for step in own(begin) for event in step.events if event.seq > after_seq)
             return _copies(itertools.islice(found, limit))
 
     def step_events(self, at: Origin) -> list[Event]:

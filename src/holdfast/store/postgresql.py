@@ -34,6 +34,7 @@ from holdfast.store import _rows
 from holdfast.store._postgresql_commit import Committer
 from holdfast.store._postgresql_connections import LONGEST_HELD, Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
+from holdfast.store._postgresql_feed import FeedReads
 from holdfast.store._postgresql_schema import migrate
 from holdfast.store._rows import Row, cursor, pack, plain, read_cursor, read_plain, unpack
 from holdfast.store._sql import load_migrations, load_queries
@@ -41,11 +42,11 @@ from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
 
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
-_SESSION: Final = 24
+_SESSION: Final = 25
 """How many columns a session has."""
 
 
-class PostgresqlStore:
+class PostgresqlStore(FeedReads):
     """A store at an address as libpq knows them. Its tables are made, or brought up to date, in the first schema of the search path.
 
     >>> PostgresqlStore("postgresql://localhost/holdfast?options=-csearch_path%3Dmine")  # doctest: +SKIP
@@ -59,10 +60,14 @@ class PostgresqlStore:
         self._connections = Connections(address, patience, self._committer.prepare)
         wanted = load_migrations("postgresql") if migrations is None else migrations
         try:
-            self._connections.open(lambda connection: migrate(connection, wanted))
+            self._connections.open(lambda connection: self._prepare(connection, wanted))
         except BaseException:
             self.close()
             raise
+
+    def _prepare(self, connection: Connection, migrations: Sequence[str]) -> None:
+        migrate(connection, migrations)
+        self._settle_xids(connection)
 
     def close(self) -> None:
         self._connections.close()
@@ -109,6 +114,17 @@ class PostgresqlStore:
             self._create_version(connection, version)
 
         self._write_versions(work)
+
+    def rename_template(self, template_id: UUID, name: str, updated_at: int) -> None:
+        def work(connection: Connection) -> bool:
+            try:
+                row = (plain(name), updated_at, template_id)
+                return connection.execute(self._queries["rename_template"], row).fetchone() is not None
+            except psycopg.errors.UniqueViolation:
+                raise NameTaken from None
+
+        if not self._connections.write(work):
+            raise TemplateNotFound
 
     def _write_versions(self, work: Callable[[Connection, bool], None]) -> None:
         """One transaction at a time, of all processes. `work` is told whether it came to its commit before, and no word came back."""

@@ -136,6 +136,17 @@ class Loaded:
     chain: list[Link]
 
 
+class ToldStep(NamedTuple):
+    """A step as those hear of it who follow what happens. `cursor` is where to go on after it."""
+
+    cursor: str
+    session_id: UUID
+    execution_id: UUID
+    number: int
+    first_seq: int
+    events: list[Event]
+
+
 class Store(Protocol):
     """What the runtime needs of a store. Lists come in a stable order, in pages; `limit` is at least 1."""
 
@@ -157,6 +168,9 @@ class Store(Protocol):
         """The next version of a template. `VersionConflict` unless it follows the latest, and what was baked for it is there;
         `TemplateNotFound`.
         """
+
+    def rename_template(self, template_id: UUID, name: str, updated_at: int) -> None:
+        """Raises `NameTaken`; `TemplateNotFound`. Its own name is fine."""
 
     def get_template(self, which: UUID | str) -> Template:
         """By id or by name. `TemplateNotFound`."""
@@ -237,6 +251,20 @@ class Store(Protocol):
 
     def step_events(self, at: Origin) -> list[Event]:
         """Those of one step, in order; an empty list if there is no such step."""
+
+    def list_steps(
+        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+    ) -> list[ToldStep]:
+        """Steps in the order in which they were committed, of one session or of all, with their events.
+
+        Whoever goes on after the cursor of the last one misses nothing and gets nothing twice, whatever is committed or deleted
+        meanwhile, and by whom. With `including`, the step at `after` itself comes first if it is still there. Steps of different
+        sessions that were committed in one go may come in any order. `InvalidValue` if `after` is no cursor of this feed;
+        `SessionNotFound`.
+        """
+
+    def last_cursor(self, session_id: UUID | None = None) -> str:
+        """Where the feed of `list_steps` ends now: after it come those that are not committed yet. `SessionNotFound`."""
 
     def get_query(self, session_id: UUID, number: int) -> Query:
         """`QueryNotFound`."""

@@ -34,6 +34,7 @@ from holdfast.store._rows import (
 )
 from holdfast.store._sql import load_migrations, load_queries
 from holdfast.store._sqlite_commits import Committer
+from holdfast.store._sqlite_feed import FeedReads
 from holdfast.store._sqlite_file import File
 from holdfast.store._sqlite_sessions import SessionReads
 from holdfast.store.protocol import Commit, Page, Rebased, Reply
@@ -42,7 +43,7 @@ _DAY_MS: Final = 86_400_000
 _END: Final = (1 << 63) - 1
 
 
-class SqliteStore(SessionReads):
+class SqliteStore(SessionReads, FeedReads):
     """A store in one SQLite file, which is made if it is not there.
 
     `patience_ms` is how long a call waits for other processes that write. `migrations` is for tests.
@@ -92,6 +93,15 @@ class SqliteStore(SessionReads):
             if not writing.rowcount:
                 raise VersionConflict
             self._insert_version(writing, found[0], values)
+
+    def rename_template(self, template_id: UUID, name: str, updated_at: int) -> None:
+        with self._file.write() as writing:
+            try:
+                writing.execute(self._sql["rename_template"], (plain(name), updated_at, template_id.bytes))
+            except sqlite3.IntegrityError:
+                raise NameTaken from None
+            if not writing.rowcount:
+                raise TemplateNotFound
 
     def _insert_version(self, writing: sqlite3.Cursor, template: int | None, values: Row) -> None:
         writing.execute(self._sql["insert_version"], (template, *values))

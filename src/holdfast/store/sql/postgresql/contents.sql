@@ -12,12 +12,29 @@ WHERE e.key < %(after)s
 ORDER BY e.key DESC LIMIT %(limit)s
 
 -- name: list_events
--- The steps in which they are: each has one at least.
-SELECT t.first_seq, t.events
-FROM executions AS e
-JOIN steps AS t ON t.session = e.session AND t.number BETWEEN e.first_step AND e.last_step AND t.execution_id = e.id
-WHERE e.id = %(id)s AND t.last_seq > %(after)s AND t.events IS NOT NULL
-ORDER BY t.number LIMIT %(limit)s
+-- The steps in which they are: each has one at least. Both seq and number go up within an execution. So where to begin is found by
+-- halves, and not by reading all that came before. Between its steps may be some of others: what counts is the first of its own at or
+-- after the middle.
+WITH RECURSIVE half (session, low, high) AS (
+    SELECT session, first_step, last_step FROM executions WHERE id = %(id)s
+    UNION ALL
+    SELECT h.session, CASE WHEN m.is_before THEN m.middle + 1 ELSE h.low END, CASE WHEN m.is_before THEN h.high ELSE m.middle END
+    FROM half AS h
+    CROSS JOIN LATERAL (
+        SELECT (h.low + h.high) / 2 AS middle, coalesce((
+            SELECT t.last_seq FROM steps AS t
+            WHERE t.session = h.session AND t.number BETWEEN (h.low + h.high) / 2 AND h.high AND t.execution_id = %(id)s
+            ORDER BY t.number LIMIT 1
+        ) <= %(after)s, false) AS is_before
+        OFFSET 0
+    ) AS m
+    WHERE h.low < h.high AND %(after)s > 0
+)
+SELECT first_seq, events FROM steps
+WHERE session = (SELECT session FROM executions WHERE id = %(id)s)
+    AND number BETWEEN (SELECT max(low) FROM half) AND (SELECT last_step FROM executions WHERE id = %(id)s)
+    AND execution_id = %(id)s AND last_seq > %(after)s AND events IS NOT NULL
+ORDER BY number LIMIT %(limit)s
 
 -- name: step_events
 SELECT first_seq, events FROM steps WHERE session = (SELECT key FROM sessions WHERE id = %s) AND number = %s

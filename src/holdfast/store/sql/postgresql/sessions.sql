@@ -1,7 +1,7 @@
 -- ---- columns, in the order of holdfast.store._rows
 
 -- name: session_columns
-s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.template_version, s.state, s.updated_at, s.name,
+s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.template_version, s.state, s.updated_at, s.name,
 s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries, s.execution_id, s.wake_at, s.seed, s.budget,
 s.llm_calls, s.tokens, s.last_error
 
@@ -98,10 +98,10 @@ ORDER BY wake_at, key LIMIT %s
 -- name: new_session
 -- Only what never changes is real: the commit that follows in the same transaction writes the rest.
 INSERT INTO sessions (
-    id, template_id, created_at, origin_session, origin_number, template_version, state, updated_at, version, fence, head, steps,
-    queries, llm_calls, tokens, token
+    id, template_id, created_at, origin_session, origin_number, worktree, template_version, state, updated_at, version, fence, head,
+    steps, queries, llm_calls, tokens, token
 )
-VALUES (%s, %s, %s, %s, %s, 0, 'starting', 0, -1, %s, 0, 0, 0, 0, 0, 0)
+VALUES (%s, %s, %s, %s, %s, %s, 0, 'starting', 0, -1, %s, 0, 0, 0, 0, 0, 0)
 ON CONFLICT (id) DO NOTHING
 
 -- name: standing

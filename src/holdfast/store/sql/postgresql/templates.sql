@@ -35,6 +35,9 @@ UPDATE templates SET latest = %(number)s, updated_at = %(updated_at)s
 WHERE id = %(id)s AND latest = %(number)s - 1
 RETURNING key
 
+-- name: rename_template
+UPDATE templates SET name = %s, updated_at = %s WHERE id = %s RETURNING key
+
 -- name: get_template_by_id
 SELECT id, name, latest, created_at, updated_at FROM templates WHERE id = %s
 

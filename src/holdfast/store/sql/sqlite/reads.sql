@@ -1,7 +1,7 @@
 -- ---- columns, in the order of holdfast.store._rows
 
 -- name: session_columns
-s.id, s.template_id, s.created_at, s.origin_session, s.origin_number,
+s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree,
 s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries,
 s.execution_id, s.wake_at, s.seed, s.budget, s.llm_calls, s.tokens, s.last_error
 
@@ -109,12 +109,43 @@ ORDER BY e.key DESC LIMIT :limit
 -- name: execution_place
 SELECT session, first_step, last_step FROM executions WHERE id = ?
 
+-- Both seq and number go up within an execution. So how many steps to leave out is found by halves, from a power of two downwards, and
+-- not by reading all of them. Between its steps may be some of others: what counts is the first of its own at or after the number.
 -- name: list_events
+WITH RECURSIVE known (number, more) AS (
+    SELECT :first - 1, :most
+    UNION ALL
+    SELECT known.number + iif((
+        SELECT t.last_seq FROM steps t
+        WHERE t.session = :session AND t.number BETWEEN known.number + known.more AND :last AND t.execution_id = :execution_id
+        ORDER BY t.number LIMIT 1
+    ) <= :after_seq, known.more, 0), known.more / 2
+    FROM known WHERE known.more > 0
+)
 SELECT first_seq, events FROM steps
-WHERE session = ? AND number BETWEEN ? AND ? AND execution_id = ? AND last_seq > ? AND events IS NOT NULL ORDER BY number
+WHERE session = :session AND number > (SELECT max(number) FROM known) AND number <= :last
+AND execution_id = :execution_id AND last_seq > :after_seq AND events IS NOT NULL ORDER BY number
 
 -- name: step_events
 SELECT t.first_seq, t.events FROM sessions s JOIN steps t ON t.session = s.key WHERE s.id = ? AND t.number = ?
+
+
+-- ---- the feed of steps. Number 0 is no step, and what is left of a deleted session has none that it belongs to
+
+-- name: list_steps
+SELECT t.key, s.id, t.execution_id, t.number, t.first_seq, t.events
+FROM steps t CROSS JOIN sessions s ON s.key = t.session
+WHERE t.key > ? AND t.number > 0 ORDER BY t.key LIMIT ?
+
+-- name: list_steps_of_session
+SELECT execution_id, number, first_seq, events FROM steps
+WHERE session = ? AND number > max(?, 0) ORDER BY number LIMIT ?
+
+-- name: last_key
+SELECT coalesce(max(key), 0) FROM steps
+
+-- name: last_number
+SELECT coalesce(max(number), 0) FROM steps WHERE session = ?
 
 
 -- ---- queries

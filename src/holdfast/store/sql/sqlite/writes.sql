@@ -28,10 +28,10 @@ UPDATE queries SET state = ?, started_at = ?, closed_at = ?, answer = ? WHERE pl
 
 -- name: insert_session
 INSERT INTO sessions (
-    id, template_id, created_at, origin_session, origin_number,
+    id, template_id, created_at, origin_session, origin_number, worktree,
     template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head,
     steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, token
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: session_marks
 SELECT key, version, fence, token FROM sessions WHERE id = ?
@@ -99,6 +99,17 @@ SELECT EXISTS (SELECT 1 FROM steps INDEXED BY steps_on_others WHERE base_session
 -- name: delete_queries
 DELETE FROM queries WHERE place > ? AND place < ?
 
+-- The greatest key of a step is never used again, since whoever follows the feed goes on after it: its row stays, with nothing in it,
+-- until there is a greater one.
+-- name: keep_last_key
+UPDATE steps SET
+    session = NULL, number = 0, parent = 0, execution_id = x'', created_at = 0, first_seq = 1, last_seq = 0, base_session = NULL,
+    base_number = NULL, depth = NULL, wake_at = NULL, open = NULL, events = NULL, sealed = NULL
+WHERE key = (SELECT max(key) FROM steps) AND session = ?
+
+-- name: drop_old_keys
+DELETE FROM steps WHERE session IS NULL AND key < (SELECT max(key) FROM steps)
+
 -- name: delete_session
 DELETE FROM sessions WHERE key = ?
 
@@ -119,6 +130,9 @@ WHERE EXISTS (SELECT 1 FROM blobs WHERE digest = ?5) OR NOT EXISTS (SELECT 1 FRO
 
 -- name: update_template
 UPDATE templates SET latest = ?, updated_at = ? WHERE id = ? AND latest = ?
+
+-- name: rename_template
+UPDATE templates SET name = ?, updated_at = ? WHERE id = ?
 
 -- name: delete_template
 DELETE FROM templates WHERE id = ?

@@ -51,6 +51,7 @@ CREATE TABLE sessions (
     created_at       bigint NOT NULL,
     origin_session   uuid,
     origin_number    bigint,
+    worktree         text,
     template_version bigint NOT NULL,
     state            text   NOT NULL,
     updated_at       bigint NOT NULL,
@@ -118,8 +119,12 @@ CREATE TABLE steps (
     sealed       bytea,
     base_session uuid,
     base_number  bigint,
+    xid          xid8   NOT NULL DEFAULT pg_current_xact_id(), -- of the transaction that made it
     PRIMARY KEY (session, number)
 ) WITH (toast_tuple_target = 8160);
+
+-- For the feed of all steps. The steps of a group share one entry.
+CREATE INDEX steps_xid ON steps (xid);
 
 ALTER TABLE steps ALTER COLUMN sealed SET STORAGE EXTERNAL;
 

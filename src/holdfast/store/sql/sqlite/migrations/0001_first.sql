@@ -51,6 +51,7 @@ CREATE TABLE sessions (
     created_at INTEGER NOT NULL,
     origin_session BLOB, -- an id, since a fork may outlive what it was forked from
     origin_number INTEGER,
+    worktree TEXT,
     -- From here on an update writes all of it.
     template_version INTEGER NOT NULL,
     state TEXT NOT NULL,
@@ -103,10 +104,11 @@ CREATE TABLE inputs (
 );
 
 -- Number 0 is the beginning of a fork whose origin is gone. `depth` is NULL where there is no checkpoint (any more). A base is in the
--- same session, unless `base_session` says in which other.
+-- same session, unless `base_session` says in which other. Keys go up in the order of commits, and the greatest is not used twice: where
+-- it belonged to a session that is gone, its row stays with no session. (AUTOINCREMENT would dirty another page in each commit.)
 CREATE TABLE steps (
     key INTEGER PRIMARY KEY,
-    session INTEGER NOT NULL REFERENCES sessions ON DELETE CASCADE,
+    session INTEGER REFERENCES sessions ON DELETE CASCADE,
     number INTEGER NOT NULL,
     parent INTEGER NOT NULL,
     execution_id BLOB NOT NULL,

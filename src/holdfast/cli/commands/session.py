@@ -1,0 +1,228 @@
+"""`holdfast session`: long-lived program states, and their history."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli._exits import usage
+from holdfast.cli._remote import plain, session_id, template_id
+from holdfast.cli._tables import drawn, pairs, table
+from holdfast.cli._terminal import print_json
+from holdfast.cli.commands import Json, Limited, SessionArgument, command, group, json_object, said
+
+app = group("Sessions of the daemon, and their history.")
+
+Checkpoint = Annotated[int | None, typer.Option("--checkpoint", min=0, help="A checkpoint; by default the present state.")]
+
+
+@command(
+    app,
+    "create",
+    "holdfast session create --template-id first",
+    "holdfast session create --template-id first --workspace-id w --base-commit c0ffee --worktree-path .",
+)
+def create(
+    context: typer.Context,
+    template: Annotated[str, typer.Option("--template-id", help="The template's id or name.")],
+    workspace_id: Annotated[str | None, typer.Option("--workspace-id", help="Whose worktree it is.")] = None,
+    base_commit: Annotated[str | None, typer.Option("--base-commit", help="The commit that the worktree began from.")] = None,
+    worktree_path: Annotated[Path | None, typer.Option("--worktree-path", help="The folder whose files it may run.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="A name for it.")] = None,
+    meta: Annotated[str, typer.Option("--meta", help="What you want to remember of it, as a JSON object.")] = "{}",
+    json: Json = False,
+) -> None:
+    """Makes a session. The three options of a worktree come together or not at all."""
+    worktree = (workspace_id, base_commit, worktree_path)
+    if any(part is not None for part in worktree) and not all(part is not None for part in worktree):
+        raise usage("--workspace-id, --base-commit and --worktree-path come together")
+    remembered = json_object(meta, "--meta")
+    with said(context).client() as client:
+        session = plain(
+            client.sessions.create(
+                template_id(client, template),
+                name=name,
+                meta=remembered or None,
+                workspace_id=workspace_id,
+                base_commit_oid=base_commit,
+                worktree_path=None if worktree_path is None else str(worktree_path.absolute()),
+            )
+        )
+    if json:
+        print_json(session)
+    else:
+        print(f"Created session: {session['id']}")
+        _described(session)
+
+
+def _described(session: dict[str, Any]) -> None:
+    pairs(
+        {
+            "Status": session["status"],
+            "Template ID": session["template_id"],
+            "Name": session["name"],
+            "Workspace ID": session["workspace_id"],
+            "Base Commit": session["base_commit_oid"],
+            "Worktree Path": session["worktree_path"],
+        }
+    )
+
+
+@command(app, "list", "holdfast session list --status paused")
+def list_sessions(
+    context: typer.Context,
+    status: Annotated[str, typer.Option("--status", help="Only those in this state.")] = "",
+    template: Annotated[str | None, typer.Option("--template-id", help="Only those of this template.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only those of this name.")] = None,
+    limit: Limited = 50,
+    json: Json = False,
+) -> None:
+    """Shows sessions, newest first."""
+    with said(context).client() as client:
+        wanted = None if template is None else template_id(client, template)
+        found = plain(list(client.sessions.list(status=status or None, template=wanted, name=name, limit=limit)))
+    if json:
+        print_json(found)
+    else:
+        rows = [(one["id"], one["template_id"], one["status"], one["created_at"], one["name"]) for one in found]
+        table(["Session ID", "Template ID", "Status", "Created", "Name"], rows, "No sessions found")
+
+
+@command(app, "get", "holdfast session get 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+def get(context: typer.Context, session: SessionArgument, json: Json = False) -> None:
+    """Shows a session."""
+    with said(context).client() as client:
+        found = plain(client.sessions.get(session_id(client, session)))
+    if json:
+        print_json(found)
+        return
+    print(f"Session ID: {found['id']}")
+    _described(found)
+    origin = found["origin"]
+    pairs(
+        {
+            "Checkpoint": found["head"],
+            "Execution ID": found["execution_id"],
+            "Forked From": None if origin is None else f"{origin['session_id']} at {origin['checkpoint']}",
+            "Created": found["created_at"],
+            "Updated": found["updated_at"],
+            "Closed": found["closed_at"],
+            "Last Error": found["last_error"],
+        }
+    )
+
+
+@command(app, "close", "holdfast session close 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+def close(context: typer.Context, session: SessionArgument, json: Json = False) -> None:
+    """Ends a session and what runs or waits in it. Its history stays. Twice is fine."""
+    with said(context).client() as client:
+        closed = plain(client.sessions.close(session_id(client, session)))
+    if json:
+        print_json(closed)
+    else:
+        print(f"Closed session: {closed['id']}")
+
+
+@command(app, "delete", "holdfast session delete 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+def delete(context: typer.Context, session: SessionArgument, json: Json = False) -> None:
+    """Removes a session and all that belongs to it. Its forks stay whole."""
+    with said(context).client() as client:
+        found_id = session_id(client, session)
+        client.sessions.delete(found_id)
+    if json:
+        print_json({"status": "ok", "session_id": found_id})
+    else:
+        print(f"Deleted session: {found_id}")
+
+
+# ---- history -----------------------------------------------------------------------------------------------------------------------
+
+
+@command(app, "fork", "holdfast session fork 3f2504e0-4f89-41d3-9a0c-0305e82c3301 --checkpoint 2 --count 3")
+def fork(
+    context: typer.Context,
+    session: SessionArgument,
+    checkpoint: Checkpoint = None,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many.")] = 1,
+    name: Annotated[str | None, typer.Option("--name", help="A name for them.")] = None,
+    json: Json = False,
+) -> None:
+    """Makes new sessions that go on from a checkpoint of this one."""
+    with said(context).client() as client:
+        forks = plain(client.sessions.fork(session_id(client, session), checkpoint, count=count, name=name))
+    if json:
+        print_json(forks)
+    for one in [] if json else forks:
+        print(f"Created session: {one['id']}")
+
+
+@command(app, "rewind", "holdfast session rewind 3f2504e0-4f89-41d3-9a0c-0305e82c3301 2")
+def rewind(
+    context: typer.Context,
+    session: SessionArgument,
+    checkpoint: Annotated[int, typer.Argument(min=0, help="The checkpoint to go back to; 0 is the beginning.")],
+    json: Json = False,
+) -> None:
+    """Goes back to a checkpoint. What came after it stays in the history."""
+    with said(context).client() as client:
+        rewound = plain(client.sessions.rewind(session_id(client, session), checkpoint))
+    if json:
+        print_json(rewound)
+    else:
+        print(f"Rewound session: {rewound['id']} (checkpoint {checkpoint})")
+        pairs({"Status": rewound["status"]})
+
+
+@command(app, "checkpoints", "holdfast session checkpoints 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+def checkpoints(context: typer.Context, session: SessionArgument, json: Json = False) -> None:
+    """Shows the states that a session can go back to."""
+    with said(context).client() as client:
+        found = plain(list(client.sessions.iterate_checkpoints(session_id(client, session))))
+    if json:
+        print_json(found)
+    else:
+        rows = [(one["number"], one["parent"], one["created_at"], one["bytes"], ", ".join(one["open"])) for one in found]
+        table(["Checkpoint", "Parent", "Created", "Bytes", "Waits for"], rows, "No checkpoints found")
+
+
+@command(app, "tree", "holdfast session tree 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+def tree(context: typer.Context, session: SessionArgument, json: Json = False) -> None:
+    """Draws the history of a session, with its forks."""
+    with said(context).client() as client:
+        found = plain(client.sessions.tree(session_id(client, session)))
+    if json:
+        print_json(found)
+    for line in [] if json else drawn(found):
+        print(line)
+
+
+@command(app, "diff", "holdfast session diff 3f2504e0-4f89-41d3-9a0c-0305e82c3301 1 3")
+def diff(
+    context: typer.Context,
+    session: SessionArgument,
+    before: Annotated[int, typer.Argument(min=0, help="A checkpoint; 0 is the beginning.")],
+    after: Annotated[int | None, typer.Argument(min=0, help="Another one; by default the present state.")] = None,
+    json: Json = False,
+) -> None:
+    """Shows the global variables that differ between two checkpoints."""
+    with said(context).client() as client:
+        found = plain(client.sessions.diff(session_id(client, session), before, after))
+    if json:
+        print_json(found)
+        return
+    rows = [("+", name, "", one["preview"]) for name, one in found["added"].items()]
+    rows += [("-", name, one["preview"], "") for name, one in found["removed"].items()]
+    rows += [("~", name, one["before"]["preview"], one["after"]["preview"]) for name, one in found["changed"].items()]
+    table(["", "Name", "Before", "After"], rows, "No differences")
+
+
+@command(app, "errors", "holdfast session errors 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
+def errors(context: typer.Context, session: SessionArgument, limit: Limited = 50, json: Json = False) -> None:
+    """Shows what went wrong in a session, oldest first."""
+    with said(context).client() as client:
+        found = plain(list(client.sessions.errors(session_id(client, session), limit=limit)))
+    if json:
+        print_json(found)
+    else:
+        rows = [(one["timestamp"], one["kind"], one["execution_id"], one["message"]) for one in found]
+        table(["Time", "Kind", "Execution ID", "Message"], rows, "No errors found")

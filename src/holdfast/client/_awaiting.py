@@ -1,0 +1,67 @@
+"""Sending calls from an event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from holdfast.client._calls import Call, Item, Page, Result, following
+from holdfast.client._follow import Follower, Stream, is_stream
+from holdfast.client._wire import Attempts, Settings, answer_of
+from holdfast.client.models import Event
+
+
+class Awaiting:
+    """For `AsyncClient`. It belongs to one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._http = httpx2.AsyncClient(**settings.for_httpx(limited=True))
+        self._streams = httpx2.AsyncClient(**settings.for_httpx(limited=False))
+
+    async def send(self, call: Call[Result]) -> Result:
+        """The result of a call, after as many attempts as it takes."""
+        attempts = Attempts(self._settings, call)
+        while True:
+            try:
+                answer = answer_of(await self._http.request(**attempts.request()))
+            except httpx2.HTTPError as error:
+                await asyncio.sleep(attempts.failed(error))
+                continue
+            wait = attempts.busy(answer)
+            if wait is None:
+                return attempts.result(answer)
+            await asyncio.sleep(wait)
+
+    async def pages(self, call: Call[Page[Item]]) -> AsyncIterator[Item]:
+        """All of a list, a page at a time."""
+        rest: Call[Page[Item]] | None = call
+        while rest is not None:
+            page = await self.send(rest)
+            for item in page:
+                yield item
+            rest = following(rest, page)
+
+    async def follow(self, stream: Stream) -> AsyncIterator[Event]:
+        """Events as they happen, over as many connections as it takes."""
+        follower = Follower(self._settings, stream)
+        while True:
+            try:
+                async with self._streams.stream(**follower.request()) as response:
+                    if is_stream(response):
+                        async for chunk in response.aiter_bytes():
+                            for event in follower.feed(chunk):
+                                yield event
+                            if follower.ended:
+                                return
+                        wait = follower.lost()
+                    else:
+                        await response.aread()
+                        wait = follower.refused(answer_of(response))
+            except httpx2.HTTPError as error:
+                wait = follower.lost(error)
+            await asyncio.sleep(wait)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+        await self._streams.aclose()

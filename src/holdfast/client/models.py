@@ -1,0 +1,360 @@
+"""What the daemon tells, as values that do not change.
+
+Fields that are not known here are left out, and words that are not known stay as they are: a newer daemon may have more of both.
+Times are aware, in UTC.
+"""
+
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from holdfast.domain import EventType, ExecutionKind, ExecutionStatus, QueryKind, QueryState, SessionState
+
+_Word = TypeVar("_Word")
+_Known: TypeAlias = Annotated[_Word | str, Field(union_mode="left_to_right")]
+
+
+class Resource(BaseModel):
+    """What all have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
+# ---- templates ---------------------------------------------------------------------------------------------------------------------
+
+
+class Template(Resource):
+    """What sessions are made from. `version` is the number of its latest one."""
+
+    id: str
+    name: str
+    engine: str
+    is_active: bool = True
+    version: int = 1
+    exposed_modules: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+
+
+class Limits(Resource):
+    """What a script may use up. 0 is no limit, except for memory and the stack."""
+
+    cpu_ms: int
+    wall_ms: int
+    mem_mb: int
+    stack_kb: int | None = None
+    max_events: int
+    max_output_kb: int
+    max_suspensions: int | None = None
+
+
+class Resolver(Resource):
+    """How imports are found."""
+
+    roots: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    allow_absolute_repo_imports: bool = False
+
+
+class RuntimeOptions(Resource):
+    """How scripts are run."""
+
+    esm: bool = True
+    strict: bool = True
+    console: bool = True
+
+
+class Settings(Resource):
+    """How a template's sessions run."""
+
+    template_id: str
+    limits: Limits
+    resolver: Resolver
+    runtime: RuntimeOptions
+
+
+class Capability(Resource):
+    """Something that sessions of a template may reach, if it is enabled."""
+
+    id: str
+    template_id: str
+    kind: str
+    name: str
+    enabled: bool = False
+    config: dict[str, Any] = {}
+
+
+class StartupFile(Resource):
+    """A file of the worktree that runs as a session starts, in the order of `order_index`."""
+
+    id: str
+    template_id: str
+    path: str
+    order_index: int = 0
+    mode: str = "eval"
+
+
+class TemplateDetail(Resource):
+    """A template with all that belongs to it."""
+
+    template: Template
+    settings: Settings
+    capabilities: tuple[Capability, ...] = ()
+    startup_files: tuple[StartupFile, ...] = ()
+
+
+class TemplateVersion(Resource):
+    """One version of a template. It never changes."""
+
+    template_id: str
+    number: int
+    spec: dict[str, Any] = {}
+    created_at: AwareDatetime
+
+
+class Named(Resource):
+    """A module or library of a template."""
+
+    template_id: str
+    name: str
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------------------------------
+
+
+class Origin(Resource):
+    """Where a session was forked from."""
+
+    session_id: str
+    checkpoint: int
+
+
+class Session(Resource):
+    """One long-lived program state. `head` is the checkpoint that is its present; `execution_id` is what runs or waits in it."""
+
+    id: str
+    template_id: str
+    template_version: int = 1
+    name: str | None = None
+    meta: dict[str, Any] = {}
+    workspace_id: str | None = None
+    base_commit_oid: str | None = None
+    worktree_path: str | None = None
+    status: _Known[SessionState]
+    created_at: AwareDatetime
+    updated_at: AwareDatetime | None = None
+    closed_at: AwareDatetime | None = None
+    last_error: str | None = None
+    execution_id: str | None = None
+    head: int | None = None
+    origin: Origin | None = None
+    wake_at: AwareDatetime | None = None
+
+
+class Checkpoint(Resource):
+    """A state of a session that can be gone back to. `open` are the ids of the queries that waited."""
+
+    number: int
+    parent: int | None = None
+    execution_id: str | None = None
+    created_at: AwareDatetime | None = None
+    depth: int = 0
+    bytes: int = 0
+    open: tuple[str, ...] = ()
+    wake_at: AwareDatetime | None = None
+
+
+class TreeNode(Resource):
+    """A checkpoint, the one that it follows, and the ids of the sessions that were forked there. 0 is the session's beginning."""
+
+    number: int
+    parent: int | None = None
+    execution_id: str | None = None
+    created_at: AwareDatetime | None = None
+    bytes: int = 0
+    open: tuple[str, ...] = ()
+    head: bool = False
+    forks: tuple[str, ...] = ()
+
+
+class Tree(Resource):
+    """The history of a session: its checkpoints by number, however they branch."""
+
+    session_id: str
+    origin: Origin | None = None
+    nodes: tuple[TreeNode, ...]
+
+
+class Shown(Resource):
+    """A variable, as a person would want to see it."""
+
+    type: str
+    preview: str
+
+
+class Changed(Resource):
+    """A variable that differs."""
+
+    before: Shown
+    after: Shown
+
+
+class Diff(Resource):
+    """The global variables that differ between two checkpoints, by name."""
+
+    added: dict[str, Shown] = {}
+    removed: dict[str, Shown] = {}
+    changed: dict[str, Changed] = {}
+
+
+class ErrorEntry(Resource):
+    """Something that went wrong in a session."""
+
+    id: str
+    timestamp: AwareDatetime
+    phase: str
+    task_id: str | None = None
+    execution_id: str | None = None
+    kind: str
+    message: str
+    attempt: int = 1
+    resolved_at: AwareDatetime | None = None
+
+
+class Pruned(Resource):
+    """How many checkpoints went."""
+
+    pruned: int
+
+
+# ---- executions --------------------------------------------------------------------------------------------------------------------
+
+
+class Query(Resource):
+    """What a paused execution waits for."""
+
+    id: str
+    session_id: str
+    execution_id: str
+    kind: _Known[QueryKind]
+    payload: dict[str, Any] = {}
+    state: _Known[QueryState]
+    asked_at: AwareDatetime
+    deadline: AwareDatetime | None = None
+    closed_at: AwareDatetime | None = None
+    answer: dict[str, Any] | None = None
+
+
+class Execution(Resource):
+    """One run inside a session. `queries` are those that are open."""
+
+    id: str
+    session_id: str
+    kind: _Known[ExecutionKind]
+    status: _Known[ExecutionStatus]
+    input: str | None = None
+    path: str | None = None
+    args: Any = None
+    env: Any = None
+    started_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    metrics: dict[str, Any] = {}
+    seq: int = 0
+    parent_id: str | None = None
+    queries: tuple[Query, ...] = ()
+
+
+class Event(Resource):
+    """Something that happened in an execution. `seq` counts from 1 without gaps.
+
+    `cursor` is set on those that a stream tells: following it `after` this goes on with the next one.
+    """
+
+    execution_id: str
+    session_id: str | None = None
+    seq: int
+    ts: AwareDatetime
+    type: _Known[EventType]
+    payload: dict[str, Any] = {}
+    cursor: str | None = None
+
+
+# ---- the daemon --------------------------------------------------------------------------------------------------------------------
+
+
+class Health(Resource):
+    """Whether the daemon is there."""
+
+    status: str
+
+
+class Recovery(Resource):
+    """What a daemon found when it started: executions that were interrupted, and those that go on."""
+
+    interrupted: int = 0
+    recovered: int = 0
+
+
+class Readiness(Resource):
+    """Whether the daemon can be used: `ok`, `recovering` or `unavailable`."""
+
+    status: str
+    store: Any = None
+    recovery: Recovery | None = None
+
+
+class Version(Resource):
+    """What the daemon is."""
+
+    version: str
+    api: str
+    python: str | None = None
+
+
+class Summary(Resource):
+    """What the daemon is busy with. `sessions` counts them by state."""
+
+    active_sessions: int
+    active_session_ids: tuple[str, ...] = ()
+    sessions: dict[str, int] = {}
+    resident: int = 0
+    hibernated: int = 0
+    waiting: int = 0
+    recovered: int = 0
+    memory_bytes: int | None = None
+
+
+class Language(Resource):
+    """A language that templates may be of."""
+
+    id: str
+    name: str
+    version: str | None = None
+    extensions: tuple[str, ...] = ()
+    description: str = ""
+
+
+class Module(Resource):
+    """A native module that templates may expose."""
+
+    id: str
+    name: str
+    kind: str | None = None
+    description: str = ""
+    functions: tuple[Any, ...] = ()
+    config: dict[str, Any] = {}
+
+
+class Library(Resource):
+    """A library that templates may load."""
+
+    id: str
+    name: str
+    version: str | None = None
+    description: str = ""
+    source: str | None = None
+    type: str | None = None
+    config: dict[str, Any] = {}

@@ -1,0 +1,90 @@
+"""Files that only their owner may read, locks on files, and files that are replaced whole."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+PRIVATE: Final = 0o600
+OTHERS: Final = 0o077
+OTHERS_WRITE: Final = 0o022
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR: Final = 1 << 30  # a locked byte cannot be read by others, and the pid shall be
+
+    def _take(handle: int, wait: bool) -> None:
+        os.lseek(handle, _FAR, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(handle: int, wait: bool) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def private_folder(folder: Path) -> Path:
+    """The folder, made for its owner alone if it is not there. One that is there stays as it is."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _give_to_owner(handle: int, folder: Path) -> None:
+    """What root makes in another user's folder is for that user: a daemon must be able to read what an administrator's command wrote."""
+    if sys.platform != "win32" and os.geteuid() == 0:
+        status = folder.stat()
+        os.fchown(handle, status.st_uid, status.st_gid)
+
+
+def take_lock(path: Path, *, wait: bool) -> int:
+    """A handle on a file that nobody else has locked. The system gives the lock back when the process ends, however it ends.
+
+    Raises BlockingIOError if somebody has it and this shall not wait.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+    try:
+        _give_to_owner(handle, path.parent)
+        _take(handle, wait)
+    except BaseException as error:
+        os.close(handle)
+        if isinstance(error, PermissionError):  # what Windows says
+            raise BlockingIOError from None
+        raise
+    return handle
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One at a time, across processes."""
+    handle = take_lock(path, wait=True)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replaces a file: readers see the old content or the new, also after a power failure, and nobody but the owner sees any."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # with mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _give_to_owner(file.fileno(), path.parent)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if sys.platform != "win32":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,213 @@
+"""The life of a daemon: from the lock to the last commit.
+
+The order matters. The lock is first, so that a second daemon touches nothing. The socket is bound before the store is opened, so that one
+whose address is taken touches no session. At the end the store is closed after the requests have ended, and the lock is given back last.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.control import Holdfast
+from holdfast.daemon._errors import ConfigInvalid, DaemonError, TokenNeeded
+from holdfast.daemon._files import private_folder
+from holdfast.daemon._masking import masked
+from holdfast.daemon._server import Server
+from holdfast.daemon._signals import handled, notify
+from holdfast.daemon._sockets import bind, is_loopback, url_of
+from holdfast.daemon.config import Config, Loaded
+from holdfast.daemon.lock import InstanceLock
+from holdfast.daemon.logs import Logs
+from holdfast.daemon.tokens import Tokens
+from holdfast.domain import HoldfastError
+from holdfast.libraries import LibraryCache
+
+Message = MutableMapping[str, Any]
+ASGIApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+MakeApp = Callable[[Holdfast, Config, Tokens], ASGIApp]
+
+_log: Final = logging.getLogger("holdfast.daemon")
+_FILES: Final = 65_536
+_SAME_S: Final = 0.2  # a terminal and a supervisor may both pass the same one on
+_LOOK_S: Final = 1.0
+_LOOK_AT_TOKENS_S: Final = 0.5
+
+
+async def run(
+    config: Config,
+    make_app: MakeApp,
+    *,
+    ready: Callable[[str], None] | None = None,
+    reload: Callable[[], Config] | None = None,
+    stopping: asyncio.Event | None = None,
+) -> None:
+    """Runs a daemon until SIGTERM or SIGINT, or until `stopping` is set. A second signal ends the process at once.
+
+    `make_app` is given Holdfast, the configuration and the tokens. If what it makes has a `state`, `state.stopping` is an event that is set
+    when the daemon stops: streams shall end then. `ready` is called with the URL when it serves. `reload` gives the configuration anew, for
+    SIGHUP. Raises a DaemonError, or what the store says, if it cannot start.
+    """
+    stopping = stopping or asyncio.Event()
+    with InstanceLock(_data_dir(config)), Logs(config.log_level, config.log_format, access=config.access_log) as logs:
+        host = _Host(config, logs, stopping, reload)
+        with handled({"SIGTERM": host.stop, "SIGINT": host.stop, "SIGBREAK": host.stop, "SIGHUP": host.hang_up}):
+            await host.run(make_app, ready)
+
+
+def serve(loaded: Loaded, make_app: MakeApp, *, ready: Callable[[str], None] | None = None) -> None:
+    """Runs a daemon in this process, on the fastest event loop that there is."""
+    if sys.platform == "win32":
+        factory = None
+    else:
+        from uvloop import new_event_loop as factory
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(run(loaded.config, make_app, ready=ready, reload=lambda: loaded.again().config))
+
+
+def _data_dir(config: Config) -> Path:
+    try:
+        folder = private_folder(config.data_dir)
+    except OSError as error:
+        raise ConfigInvalid(f"the data directory cannot be made: {error.strerror}") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigInvalid("the data directory cannot be written by this user")
+    return folder
+
+
+class _Host:
+    """What a running daemon has."""
+
+    def __init__(self, config: Config, logs: Logs, stopping: asyncio.Event, reload: Callable[[], Config] | None) -> None:
+        self._config, self._logs, self._stopping, self._reload = config, logs, stopping, reload
+        self._tokens: Tokens | None = None
+        self._told_at = 0.0
+
+    async def run(self, make_app: MakeApp, ready: Callable[[str], None] | None) -> None:
+        config = self._config
+        _log.info("starting", extra={"fields": {"pid": os.getpid(), "store": masked(config.store)}})
+        _raise_file_limit(config.connections)
+        tokens = self._tokens = Tokens(config.data_dir, token_file=config.token_file)
+        with bind(*config.address) as listening:
+            if is_loopback(listening):
+                tokens.first()
+            elif not tokens.usable:
+                raise TokenNeeded
+            server: Server | None = None
+            try:
+                async with self._opened() as hf:
+                    app = make_app(hf, config, tokens)
+                    state = getattr(app, "state", None)
+                    if state is not None:
+                        state.stopping = self._stopping
+                    server = Server(app, config, self._stopping, lambda: self._started(url_of(listening), ready))
+                    await server.run_until_stopped(listening)
+            finally:
+                if server is not None:  # requests that waited for a script have been told by Holdfast that it closes
+                    await server.finish()
+        _log.info("stopped")
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Holdfast]:
+        config = self._config
+        libraries = LibraryCache(config.libraries_dir)
+        opening = Holdfast.open(config.store, settings=config.settings, retention=config.retention, libraries=libraries)
+        async with opening as hf:
+            watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens())]
+            try:
+                yield hf
+            finally:
+                for task in watching:
+                    task.cancel()
+                await asyncio.gather(*watching, return_exceptions=True)
+                _log.info("closing: what runs is committed, or goes on at the next start")
+
+    def _started(self, url: str, ready: Callable[[str], None] | None) -> None:
+        _log.info("ready on %s", url)
+        notify("READY=1")
+        if ready is not None:
+            ready(url)
+
+    # ---- signals -------------------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """SIGTERM, SIGINT: the first begins the end, the second is the end. Nothing that was acknowledged is lost by either."""
+        if self._told_at and time.monotonic() - self._told_at < _SAME_S:
+            return
+        if self._told_at:
+            _log.warning("stopped at once by a second signal; what ran goes on at the next start")
+            self._logs.stop()
+            os._exit(128 + signal.SIGTERM)
+        self._told_at = time.monotonic()
+        _log.info("stopping: requests have %g s to end", self._config.shutdown_grace_s)
+        notify("STOPPING=1")
+        self._stopping.set()
+
+    def hang_up(self) -> None:
+        """SIGHUP: the log level and the tokens are read again. If that fails, they stay as they were."""
+        try:
+            if self._reload is not None:
+                config = self._reload()
+                self._logs.set_level(config.log_level)
+            if self._tokens is not None:
+                self._tokens.reload()
+        except HoldfastError as error:
+            _log.error("not read again: %s", error, extra={"fields": {"code": error.code}})
+        else:
+            _log.warning("read again: log level and tokens")
+
+    # ---- in the background ---------------------------------------------------------------------------------------------------------
+
+    async def _watch_tokens(self) -> None:
+        """Tokens that the CLI makes or revokes count within a second."""
+        tokens, told = self._tokens, ""
+        assert tokens is not None
+        while True:
+            await asyncio.sleep(_LOOK_AT_TOKENS_S)
+            try:
+                if tokens.refresh():
+                    _log.info("the tokens have changed")
+                told = ""
+            except DaemonError as error:
+                if str(error) != told:
+                    told = str(error)
+                    _log.error("the tokens stay as they were: %s", error, extra={"fields": {"code": error.code}})
+
+    async def _watch_recovery(self, hf: Holdfast) -> None:
+        """Tells how far it is with what a process that ended left behind. Leases of such a process may have to run out first."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 2 * self._config.lease_ms / 1000
+        known, left = 0, 0
+        while left or loop.time() < until:
+            try:
+                summary = await hf.summary()
+            except HoldfastError as error:
+                _log.warning("how far recovery is cannot be told: %s", error)
+            else:
+                recovered, before, left = summary["recovered"], left, summary["interrupted"]
+                if recovered != known or left != before:
+                    _log.info("recovering", extra={"fields": {"recovered": recovered, "interrupted": left}})
+                    known = recovered
+            await asyncio.sleep(_LOOK_S)
+        _log.info("recovery is over", extra={"fields": {"recovered": known}})
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Every connection is an open file, and many systems allow 1024 unless they are asked."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(connections + 1024, _FILES) if hard == resource.RLIM_INFINITY else min(connections + 1024, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            _log.warning("the limit of open files stays at %d", soft)

@@ -1,0 +1,23 @@
+"""The REST API: parses, calls control, answers. It has no rules of its own.
+
+`create_app` makes the ASGI application of an opened Holdfast; `serve` runs it as a daemon.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.http._app import App as App
+    from holdfast.http._app import create_app as create_app
+    from holdfast.http._serve import serve as serve
+
+_PLACES = {"App": "_app", "create_app": "_app", "serve": "_serve"}
+
+__all__ = ["App", "create_app", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        import importlib
+
+        return getattr(importlib.import_module(f"holdfast.http.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'holdfast.http' has no attribute {name!r}")

@@ -1,0 +1,203 @@
+"""What requests and answers look like, for the document."""
+
+from typing import Any, Final
+
+TEMPLATE_ID: Final = "6f1c2a9e-6a1f-4a53-9a0e-2f6f6f3d0c11"
+SESSION_ID: Final = "0b9f6f0e-58a3-4f0c-9b0a-64a1f5f7a222"
+EXECUTION_ID: Final = "a3d1b2c4-7c55-4d6e-8f90-12ab34cd5633"
+OTHER_ID: Final = "5f0d7a58-2a3b-4c4d-9e5f-6a7b8c9d0e44"
+_AT: Final = "2026-11-16T05:45:12.345Z"
+
+Plain = dict[str, Any]
+
+TEMPLATE: Final[Plain] = {
+    "id": TEMPLATE_ID,
+    "name": "agents",
+    "engine": "javascript",
+    "is_active": True,
+    "version": 3,
+    "exposed_modules": ["fs"],
+    "libraries": ["lodash-4.17.21"],
+    "created_at": _AT,
+    "updated_at": _AT,
+}
+LIMITS: Final[Plain] = {
+    "cpu_ms": 2000,
+    "wall_ms": 5000,
+    "mem_mb": 128,
+    "stack_kb": 1024,
+    "max_events": 50000,
+    "max_output_kb": 256,
+    "max_suspensions": 0,
+}
+RESOLVER: Final[Plain] = {"roots": ["."], "extensions": [".js", ".mjs"], "allow_absolute_repo_imports": True}
+RUNTIME: Final[Plain] = {"esm": True, "strict": True, "console": True}
+SETTINGS: Final[Plain] = {"template_id": TEMPLATE_ID, "limits": LIMITS, "resolver": RESOLVER, "runtime": RUNTIME}
+CAPABILITY: Final[Plain] = {
+    "id": OTHER_ID,
+    "template_id": TEMPLATE_ID,
+    "kind": "module",
+    "name": "console",
+    "enabled": True,
+    "config": {},
+}
+STARTUP_FILE: Final[Plain] = {
+    "id": OTHER_ID,
+    "template_id": TEMPLATE_ID,
+    "path": "runtime/startup.js",
+    "order_index": 10,
+    "mode": "eval",
+}
+DETAIL: Final[Plain] = {
+    "template": TEMPLATE,
+    "settings": SETTINGS,
+    "capabilities": [CAPABILITY],
+    "startup_files": [STARTUP_FILE],
+}
+VERSION: Final[Plain] = {
+    "template_id": TEMPLATE_ID,
+    "number": 3,
+    "spec": {
+        "engine": "javascript",
+        "is_active": True,
+        "exposed_modules": ["fs"],
+        "libraries": ["lodash-4.17.21"],
+        "capabilities": [CAPABILITY],
+        "startup_files": [STARTUP_FILE],
+        "sources": {"libraries": [], "modules": [], "startup": []},
+        "limits": LIMITS,
+        "resolver": RESOLVER,
+        "runtime": RUNTIME,
+    },
+    "created_at": _AT,
+}
+SESSION: Final[Plain] = {
+    "id": SESSION_ID,
+    "template_id": TEMPLATE_ID,
+    "template_version": 3,
+    "name": "morning run",
+    "meta": {"owner": "ada"},
+    "workspace_id": None,
+    "base_commit_oid": None,
+    "worktree_path": None,
+    "status": "ready",
+    "created_at": _AT,
+    "updated_at": _AT,
+    "closed_at": None,
+    "last_error": None,
+    "execution_id": None,
+    "head": 0,
+    "origin": None,
+    "wake_at": None,
+}
+METRICS: Final[Plain] = {"elapsed_ms": 1, "steps": 1, "pauses": 0, "queries": 0, "llm_calls": 0, "cpu_ms": 0.4}
+QUERY: Final[Plain] = {
+    "id": "q-1",
+    "session_id": SESSION_ID,
+    "execution_id": EXECUTION_ID,
+    "kind": "ask",
+    "payload": {"question": "Who?"},
+    "state": "open",
+    "asked_at": _AT,
+    "deadline": None,
+    "closed_at": None,
+    "answer": None,
+}
+EXECUTION: Final[Plain] = {
+    "id": EXECUTION_ID,
+    "session_id": SESSION_ID,
+    "kind": "repl",
+    "status": "ok",
+    "input": "1 + 1",
+    "path": None,
+    "args": [],
+    "env": {},
+    "started_at": _AT,
+    "ended_at": _AT,
+    "result": {"type": "number", "preview": "2", "json": 2},
+    "error": None,
+    "metrics": METRICS,
+    "seq": 2,
+    "parent_id": None,
+    "queries": [],
+}
+PAUSED: Final[Plain] = EXECUTION | {
+    "status": "paused",
+    "input": "await ask('Who?')",
+    "ended_at": None,
+    "result": None,
+    "queries": [QUERY],
+}
+RAN_FILE: Final[Plain] = EXECUTION | {
+    "kind": "run_file",
+    "input": None,
+    "path": "calc.js",
+    "args": {"a": 1},
+    "env": {"mode": "test"},
+}
+EVENT: Final[Plain] = {
+    "execution_id": EXECUTION_ID,
+    "session_id": SESSION_ID,
+    "seq": 2,
+    "ts": _AT,
+    "type": "value",
+    "payload": {"type": "number", "preview": "2", "json": 2},
+}
+CHECKPOINT: Final[Plain] = {
+    "number": 1,
+    "parent": 0,
+    "execution_id": EXECUTION_ID,
+    "created_at": _AT,
+    "depth": 1,
+    "bytes": 2412,
+    "open": [],
+    "wake_at": None,
+}
+TREE: Final[Plain] = {
+    "session_id": SESSION_ID,
+    "origin": None,
+    "nodes": [
+        {
+            "number": 0,
+            "parent": None,
+            "execution_id": None,
+            "created_at": None,
+            "bytes": 0,
+            "open": [],
+            "head": False,
+            "forks": [],
+        },
+        {
+            "number": 1,
+            "parent": 0,
+            "execution_id": EXECUTION_ID,
+            "created_at": _AT,
+            "bytes": 2412,
+            "open": [],
+            "head": True,
+            "forks": [OTHER_ID],
+        },
+    ],
+}
+ERROR_ENTRY: Final[Plain] = {
+    "id": OTHER_ID,
+    "timestamp": _AT,
+    "phase": "execution",
+    "task_id": None,
+    "execution_id": EXECUTION_ID,
+    "kind": "Error",
+    "message": "boom",
+    "attempt": 1,
+    "resolved_at": None,
+}
+READINESS: Final[Plain] = {"status": "ok", "store": "ok", "recovery": {"interrupted": 0, "recovered": 0}}
+SUMMARY: Final[Plain] = {
+    "active_sessions": 1,
+    "active_session_ids": [SESSION_ID],
+    "sessions": {"starting": 0, "ready": 1, "running": 0, "paused": 0, "crashed": 0, "closed": 4},
+    "resident": 1,
+    "hibernated": 0,
+    "waiting": 0,
+    "recovered": 0,
+    "memory_bytes": 104857600,
+}

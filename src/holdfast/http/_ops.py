@@ -1,0 +1,116 @@
+"""Health, version, summary, metrics."""
+
+import platform
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from holdfast.domain import HoldfastError, SessionState
+from holdfast.http import _examples, _metrics
+from holdfast.http._answers import Json
+from holdfast.http._call import READ
+from holdfast.http._metrics import gauge
+from holdfast.http._routes import Asked, Counted, Hf, NoBody, Routes
+from holdfast.http.models import _ops as models
+from holdfast.runtime import RuntimeClosed
+
+routes: Final = Routes("operations")
+
+_ACTIVE: Final = (SessionState.STARTING, SessionState.READY, SessionState.RUNNING, SessionState.PAUSED)
+_MOST_IDS: Final = 1000
+_OK: Final = {"status": "ok"}
+VERSION: Final = installed("holdfast")
+
+
+@routes.add("GET", "/health", None, models.Health, example=_OK)
+async def health(hf: Hf) -> Json:
+    """Whether the daemon answers."""
+    return Json(_OK)
+
+
+@routes.add("GET", "/health/live", None, models.Health, example=_OK, hot=NoBody)
+async def health_live(hf: Hf, call: Asked, counted: Counted) -> Json:
+    """Whether the daemon answers. Nothing else is looked at."""
+    return Json(_OK)
+
+
+@routes.add(
+    "GET", "/health/ready", None, models.Readiness, example=_examples.READINESS, extra={"unready": models.Readiness}
+)
+async def health_ready(hf: Hf) -> Json:
+    """Whether the store can be reached, and how far the recovery of what was interrupted has come."""
+    try:
+        found = await hf.summary()
+    except RuntimeClosed:
+        return _readiness("unavailable", "ok", {})
+    except HoldfastError:
+        return _readiness("unavailable", "unavailable", {})
+    return _readiness("recovering" if found["interrupted"] else "ok", "ok", found)
+
+
+def _readiness(status: str, store: str, found: dict[str, Any]) -> Json:
+    recovery = {name: found.get(name, 0) for name in ("interrupted", "recovered")}
+    plain = {"status": status, "store": store, "recovery": recovery}
+    return Json(plain, 503 if status == "unavailable" else 200)
+
+
+@routes.add(
+    "GET",
+    "/version",
+    None,
+    models.VersionInfo,
+    example={"version": VERSION, "api": "v1", "python": "3.11.9"},
+)
+async def version() -> Json:
+    """Which version of Holdfast this is."""
+    return Json({"version": VERSION, "api": "v1", "python": platform.python_version()})
+
+
+@routes.add("GET", "/runtime/summary", READ, models.Summary, example=_examples.SUMMARY)
+async def runtime_summary(hf: Hf) -> Json:
+    """How many sessions there are in each state, how many are in memory, and how many jobs wait."""
+    found = await hf.summary()
+    active = sum(found["sessions"][state.value] for state in _ACTIVE)
+    page = await hf.sessions.list(states=_ACTIVE, limit=_MOST_IDS)
+    return Json(
+        {
+            "active_sessions": active,
+            "active_session_ids": sorted(str(session.id) for session in page.items),
+            "sessions": found["sessions"],
+            "resident": found["resident"],
+            "hibernated": max(0, active - found["resident"]),
+            "waiting": found["waiting"],
+            "recovered": found["recovered"],
+            "memory_bytes": memory_bytes(),
+        }
+    )
+
+
+@routes.add("GET", "/metrics", READ, str, example="session_creates_total 3\n", extra={"text": _metrics.TYPE})
+async def metrics(hf: Hf, counted: Counted) -> Response:
+    """Figures for Prometheus."""
+    found = await hf.summary()
+    by_state = {(state,): count for state, count in found["sessions"].items()}
+    text = counted.text(
+        gauge("sessions", "Sessions by state.", by_state, ("state",)),
+        gauge("sessions_resident", "Sessions in memory.", {(): found["resident"]}),
+        gauge("jobs_waiting", "Jobs that wait for their turn.", {(): found["waiting"]}),
+        gauge("steps_recovered", "Interrupted steps that have gone on.", {(): found["recovered"]}),
+        gauge("process_resident_memory_bytes", "Memory of the daemon.", {(): memory_bytes()}),
+    )
+    return Response(text, media_type=_metrics.TYPE)
+
+
+def memory_bytes() -> int:
+    """How much memory this process has."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+        return pages * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,172 @@
+"""The gate: every request passes it before any route sees it, and every answer on its way out.
+
+In this order: the Host header, the Origin header, the token, the token's share, the body. Whatever is refused is refused before the
+next thing is looked at, so nothing large is read for somebody who may not ask.
+"""
+
+import re
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.http import _body
+from holdfast.http._answers import Json
+from holdfast.http._call import ANYONE, Call, Caller
+from holdfast.http._errors import (
+    Forbidden,
+    HostNotAllowed,
+    InvalidRequest,
+    Unauthenticated,
+    answer_to,
+)
+from holdfast.http._hosts import Hosts
+from holdfast.http._shares import Shares
+
+if TYPE_CHECKING:
+    from holdfast.daemon import Config, Tokens
+
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+_BODIES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+_CORS: Final = [
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
+    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, last-event-id, prefer, x-request-id"),
+    (b"access-control-max-age", b"600"),
+]
+_EXPOSED: Final = (b"access-control-expose-headers", b"link, preference-applied, retry-after, x-next-cursor, x-request-id")
+
+Done = Callable[[Call, float], None]
+
+
+class Gate:
+    """ASGI middleware around everything."""
+
+    def __init__(
+        self, app: ASGIApp, config: "Config", tokens: "Tokens | None", public: Collection[str], done: Done
+    ) -> None:
+        self._app, self._tokens, self._public, self._done = app, tokens, frozenset(public), done
+        self._hosts = Hosts(config.listen, config.allowed_hosts, config.allowed_origins)
+        self._shares = Shares(config.rate_per_s, config.concurrency)
+        self._most, self._patience = config.body_limit_kb * 1024, config.body_timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":  # there are none here; its handshake is refused
+                await receive()
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        headers, repeated = _headers(scope["headers"])
+        call = Call(_request_id(headers), scope["method"], headers=headers)
+        extra = [(b"x-request-id", call.request_id.encode()), *_ALWAYS]
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                call.status = message["status"]
+                message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        scope["holdfast"] = call
+        try:
+            await self._pass(scope, receive, answer, call, repeated, extra)
+        except _body.Gone:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client hears of it, and not what it is
+            refused = answer_to(error, call.request_id)
+            if not call.status:
+                await refused(scope, receive, answer)
+        finally:
+            self._done(call, time.perf_counter() - began)
+
+    async def _pass(
+        self, scope: Scope, receive: Receive, send: Send, call: Call, repeated: bytes, extra: list[tuple[bytes, bytes]]
+    ) -> None:
+        headers = call.headers
+        if repeated == b"host" or not self._hosts.knows(headers.get(b"host", b"")):
+            raise HostNotAllowed
+        if repeated:
+            raise InvalidRequest(f"the header {repeated.decode('latin-1')} is there twice")
+        origin = headers.get(b"origin")
+        if origin is not None and self._crosses(origin, headers, extra) and _is_preflight(call.method, headers):
+            await Json({"status": "ok"}, 200, {name.decode(): value.decode() for name, value in _CORS})(scope, receive, send)
+            return
+        call.caller = self._caller(headers.get(b"authorization"))
+        path = scope["path"]
+        if call.caller is None and path not in self._public:
+            raise Unauthenticated
+        if call.method == "HEAD":
+            scope = {**scope, "method": "GET"}
+            call.only_head = True
+        who = "" if call.caller is None else call.caller.id
+        self._shares.enter(who)
+        try:
+            if call.method in _BODIES:
+                call.body = await self._body(headers, receive)
+            await self._app(scope, receive, send)
+        finally:
+            self._shares.leave(who)
+
+    def _crosses(self, origin: bytes, headers: dict[bytes, bytes], extra: list[tuple[bytes, bytes]]) -> bool:
+        """Whether a page of another site asks, which must be one of those allowed: its browser is told that it is."""
+        if self._hosts.is_listed(origin):
+            extra += [(b"access-control-allow-origin", origin), (b"vary", b"Origin"), _EXPOSED]
+            return True
+        if self._hosts.is_same(origin, headers[b"host"]):
+            return False
+        raise Forbidden("pages of other sites may not ask here; allowed_origins names those that may")
+
+    def _caller(self, authorization: bytes | None) -> Caller | None:
+        if self._tokens is None:
+            return ANYONE
+        if authorization is None:
+            return None
+        kind, _, secret = authorization.partition(b" ")
+        if kind.lower() != b"bearer":
+            return None
+        token = self._tokens.verify(secret.strip().decode("latin-1"))
+        return None if token is None else Caller(token.id, token.granted)
+
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        given = headers.get(b"content-length")
+        if given is None:
+            if b"transfer-encoding" not in headers:
+                return b""
+            length = None
+        else:
+            length = int(given)
+            if not length:
+                return b""
+        _body.check_type(headers)
+        return await _body.read(receive, length, self._most, self._patience)
+
+
+_ONCE: Final = frozenset({b"host", b"authorization", b"content-type", b"content-length", b"origin", b"idempotency-key"})
+
+
+def _headers(raw: Any) -> tuple[dict[bytes, bytes], bytes]:
+    """The headers by name, and the name of one that must not be there twice and is."""
+    headers = dict(raw)
+    if len(headers) == len(raw):
+        return headers, b""
+    seen = set()
+    for name, _ in raw:
+        if name in seen and name in _ONCE:
+            return headers, bytes(name)
+        seen.add(name)
+    return headers, b""
+
+
+def _request_id(headers: dict[bytes, bytes]) -> str:
+    given = headers.get(b"x-request-id")
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return given.decode()
+    return str(uuid4())
+
+
+def _is_preflight(method: str, headers: dict[bytes, bytes]) -> bool:
+    return method == "OPTIONS" and b"access-control-request-method" in headers

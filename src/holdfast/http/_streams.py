@@ -1,0 +1,150 @@
+"""Event streams (SSE): of an execution, of a session, of everything.
+
+Nothing is queued here. The stream asks the feed for the next event when the last one is on its way, so a reader that is slow, or has
+stopped reading, holds one event, and lags. A stream ends when its execution has ended, when its reader has left, or when the daemon stops;
+who comes back with the last id that it saw misses nothing.
+"""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from holdfast.control import Feed
+from holdfast.http import _examples, _plain
+from holdfast.http._answers import encoded
+from holdfast.http._call import READ, call_of
+from holdfast.http._params import ExecutionId, SessionId
+from holdfast.http._routes import Hf, Routes
+from holdfast.runtime import RuntimeClosed
+
+routes: Final = Routes("events")
+
+_HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+_FIRST: Final = b"retry: 1000\n\n"
+_HEARTBEAT: Final = b": hb\n\n"
+_EXAMPLE: Final = f"retry: 1000\n\nid: 2\nevent: value\ndata: {encoded(_examples.EVENT).decode()}\n\n: hb\n\nid: 2\nevent: end\ndata: {{}}\n\n"
+_START: Final = "start"
+
+
+class EventStream(Response):
+    """An answer that goes on as long as there is a feed, somebody who reads it, and a daemon that shall not stop."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, feed: Feed, stopping: asyncio.Event, *, ends: bool = False) -> None:
+        self._feed, self._stopping, self._ends = feed, stopping, ends
+        self.status_code = 200
+        self.background = None
+        self.raw_headers = list(_HEADERS)
+        self.body = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = call_of(scope)
+        call.streams = True
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        if call.only_head:
+            await send({"type": "http.response.body"})
+            return
+        loop = asyncio.get_running_loop()
+        pumping = loop.create_task(self._pump(send))
+        leaving = loop.create_task(_left(receive))
+        stopping = loop.create_task(self._stopping.wait())
+        tasks: list[asyncio.Task[Any]] = [pumping, leaving, stopping]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if not pumping.cancelled():
+            pumping.result()  # which raises what the feed did
+        if leaving.cancelled():
+            await send({"type": "http.response.body"})
+
+    async def _pump(self, send: Send) -> None:
+        await send({"type": "http.response.body", "body": _FIRST, "more_body": True})
+        try:
+            async for told in self._feed:
+                if told is None:
+                    part = _HEARTBEAT
+                else:
+                    event = told.event
+                    plain = _plain.event(told.execution_id, told.session_id, event)
+                    part = b"id: %b\nevent: %b\ndata: %b\n\n" % (told.cursor.encode(), event.type.encode(), encoded(plain))
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        except RuntimeClosed:
+            return
+        if self._ends:
+            end = b"id: %b\nevent: end\ndata: {}\n\n" % self._feed.cursor.encode()
+            await send({"type": "http.response.body", "body": end, "more_body": True})
+
+
+async def _left(receive: Receive) -> None:
+    """Until the reader has left."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+
+
+class _Streaming:
+    """What every stream is asked for with."""
+
+    def __init__(
+        self,
+        request: Request,
+        after: Annotated[
+            str | None,
+            Query(description="The id of the last event seen; `start` is the beginning.", max_length=1000),
+        ] = None,
+        last_event_id: Annotated[
+            str | None, Header(alias="Last-Event-ID", description="As `after`, which browsers send by themselves.", max_length=1000)
+        ] = None,
+    ) -> None:
+        self.heartbeat: float = request.app.state.config.heartbeat_s
+        self.stopping: asyncio.Event = request.app.state.stopping
+        given = last_event_id or after  # a browser that comes back sends both, and the header is the newer one
+        self.after = "" if given == _START else given or None
+
+
+Streaming = Annotated[_Streaming, Depends(_Streaming)]
+
+
+@routes.add(
+    "GET",
+    "/executions/{execution_id}/stream",
+    READ,
+    str,
+    errors=("EXECUTION_NOT_FOUND",),
+    example=_EXAMPLE,
+    extra={"stream": True},
+)
+async def stream_execution(hf: Hf, execution_id: ExecutionId, asked: Streaming) -> EventStream:
+    """The events of an execution, from its beginning or after a given one. `event: end` comes last, when it has ended."""
+    feed = hf.events.follow(execution=execution_id, after=asked.after, heartbeat=asked.heartbeat)
+    return EventStream(await feed.begin(), asked.stopping, ends=True)
+
+
+@routes.add(
+    "GET",
+    "/sessions/{session_id}/stream",
+    READ,
+    str,
+    errors=("SESSION_NOT_FOUND",),
+    example=_EXAMPLE,
+    extra={"stream": True},
+)
+async def stream_session(hf: Hf, session_id: SessionId, asked: Streaming) -> EventStream:
+    """The events of a session, from now on or after a given one."""
+    await hf.sessions.get(session_id)
+    feed = hf.events.follow(session=session_id, after=asked.after, heartbeat=asked.heartbeat)
+    return EventStream(await feed.begin(), asked.stopping)
+
+
+@routes.add("GET", "/events/stream", READ, str, example=_EXAMPLE, extra={"stream": True})
+async def stream_events(hf: Hf, asked: Streaming) -> EventStream:
+    """The events of all sessions, from now on or after a given one."""
+    feed = hf.events.follow(after=asked.after, heartbeat=asked.heartbeat)
+    return EventStream(await feed.begin(), asked.stopping)

@@ -1,0 +1,1 @@
+"""The bodies of requests, which are checked against these models, and of answers, which the document describes with them."""

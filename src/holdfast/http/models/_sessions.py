@@ -1,0 +1,138 @@
+"""Sessions and their history."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from holdfast.http.models._base import Count, Given, Int, Moment, Number, Object, Ok, TemplateId, Text, Told, absent
+
+SessionStatus = Literal["starting", "ready", "running", "paused", "crashed", "closed"]
+Label = Annotated[str, Field(max_length=1000)]
+
+
+class Budget(Given):
+    """How much may be asked of models. What is left out has no limit."""
+
+    max_llm_calls: Count | None = None
+    max_elapsed_ms: Count | None = None
+    max_tokens: Count | None = None
+
+
+class NewSession(Given):
+    """A session to be made. The three fields of the worktree come together or not at all."""
+
+    template_id: TemplateId
+    version: Number | None = Field(default=None, description="Of the template; by default its latest.")
+    workspace_id: Text | None = None
+    base_commit_oid: Text | None = None
+    worktree_path: Text | None = Field(default=None, description="A folder on the machine of the daemon.")
+    name: Label | None = None
+    meta: Object | None = Field(default=None, description="Yours: it is kept, and never read.")
+    budget: Budget | None = None
+
+
+class ForkRequest(Given):
+    checkpoint: Count | None = Field(default=None, description="By default the present state.")
+    count: Annotated[Int, Field(ge=1, le=100)] | None = None
+    name: Label | None = None
+    meta: Object | None = None
+
+
+class RewindRequest(Given):
+    checkpoint: Count
+
+
+class PruneRequest(Given):
+    """Which checkpoints go: all but the newest `keep`, of those made `before` a time in milliseconds since 1970; or either."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    keep: Count = absent()
+    before: Count = absent()
+
+
+# ---- answers -----------------------------------------------------------------------------------------------------------------------
+
+
+class Origin(Told):
+    session_id: str
+    checkpoint: Count
+
+
+class Session(Told):
+    id: str = Field(json_schema_extra={"format": "uuid"})
+    template_id: str
+    template_version: Number
+    name: str | None
+    meta: Object
+    workspace_id: str | None
+    base_commit_oid: str | None
+    worktree_path: str | None
+    status: SessionStatus
+    created_at: Moment
+    updated_at: Moment
+    closed_at: Moment | None
+    last_error: str | None
+    execution_id: str | None
+    head: Count
+    origin: Origin | None
+    wake_at: Moment | None
+
+
+class SessionDeleted(Told):
+    status: Ok
+    session_id: str
+
+
+class Checkpoint(Told):
+    number: Number
+    parent: Count
+    execution_id: str
+    created_at: Moment
+    depth: Count
+    bytes: Count
+    open: list[str]
+    wake_at: Moment | None
+
+
+class TreeNode(Told):
+    """A checkpoint; 0 is the session's beginning, and has no parent."""
+
+    number: Count
+    parent: Count | None
+    execution_id: str | None
+    created_at: Moment | None
+    bytes: Count
+    open: list[str]
+    head: bool
+    forks: list[str]
+
+
+class Tree(Told):
+    session_id: str
+    origin: Origin | None
+    nodes: list[TreeNode]
+
+
+class Difference(Told):
+    """The global variables that differ between two checkpoints."""
+
+    added: dict[str, Any]
+    removed: dict[str, Any]
+    changed: dict[str, Any]
+
+
+class Pruned(Told):
+    pruned: Count
+
+
+class ErrorEntry(Told):
+    id: str
+    timestamp: Moment
+    phase: str
+    task_id: str | None
+    execution_id: str | None
+    kind: str
+    message: str
+    attempt: int
+    resolved_at: Moment | None

@@ -1,0 +1,53 @@
+"""What a store in memory tells those who follow what happens."""
+
+import threading
+from bisect import bisect_right
+from uuid import UUID
+
+from holdfast.domain import SessionNotFound
+from holdfast.store._memory_commits import Tables, copy_step
+from holdfast.store._rows import check_place, cursor, read_cursor, read_number
+from holdfast.store.protocol import ToldStep
+
+
+class FeedReads:
+    """The part of a store that reads steps in the order in which they were committed."""
+
+    _lock: threading.RLock
+
+    @property
+    def _kept(self) -> Tables:
+        raise NotImplementedError
+
+    def list_steps(
+        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+    ) -> list[ToldStep]:
+        with self._lock:
+            if session_id is not None:
+                return self._list_steps_of(session_id, 0 if after is None else read_number(after), including, limit)
+            feed = self._kept.feed
+            place = 0 if after is None else read_cursor("f", after)[0]
+            check_place(place, self._kept.fed)
+            begin = bisect_right(feed, place - including, key=lambda told: told[0])
+            return [self._told(cursor("f", at), session, number) for at, session, number in feed[begin : begin + limit]]
+
+    def _list_steps_of(self, session_id: UUID, after: int, including: bool, limit: int) -> list[ToldStep]:
+        last = self._last(session_id)
+        check_place(after, last)
+        steps = self._kept.steps[session_id]
+        numbers = [number for number in range(max(after + 1 - including, 1), last + 1) if number in steps]
+        return [self._told(str(number), session_id, number) for number in numbers[:limit]]
+
+    def _told(self, at: str, session_id: UUID, number: int) -> ToldStep:
+        step = copy_step(self._kept.steps[session_id][number])
+        return ToldStep(at, session_id, step.execution_id, number, step.first_seq, step.events)
+
+    def last_cursor(self, session_id: UUID | None = None) -> str:
+        with self._lock:
+            return cursor("f", self._kept.fed) if session_id is None else str(self._last(session_id))
+
+    def _last(self, session_id: UUID) -> int:
+        steps = self._kept.steps.get(session_id)
+        if steps is None:
+            raise SessionNotFound
+        return max(steps, default=0)

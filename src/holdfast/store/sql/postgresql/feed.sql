@@ -1,0 +1,37 @@
+-- Number 0 is no step, but the beginning of a fork.
+
+-- name: list_steps
+SELECT t.xid::text::bigint, t.session, s.id, t.execution_id, t.number, t.first_seq, t.events
+FROM (
+    SELECT xid, session, execution_id, number, first_seq, events FROM steps
+    WHERE (xid, session, number) > (%(xid)s::xid8, %(session)s::bigint, %(number)s::bigint)
+        AND xid < pg_snapshot_xmin(pg_current_snapshot())
+        AND number > 0
+        AND NOT coalesce(pg_visible_in_snapshot(xid, %(snapshot)s::pg_snapshot), false)
+    ORDER BY xid, session, number LIMIT %(limit)s
+) AS t
+JOIN sessions AS s ON s.key = t.session
+ORDER BY t.xid, t.session, t.number
+
+-- name: list_steps_of_session
+SELECT execution_id, number, first_seq, events FROM steps
+WHERE session = (SELECT key FROM sessions WHERE id = %(id)s) AND number > %(after)s
+ORDER BY number LIMIT %(limit)s
+
+-- name: last_number
+SELECT coalesce((SELECT max(t.number) FROM steps AS t WHERE t.session = s.key), 0) FROM sessions AS s WHERE s.id = %s
+
+-- name: snapshot
+SELECT pg_current_snapshot()::text
+
+-- name: next_xid
+SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+
+-- name: has_foreign_xids
+-- A store that was restored from a dump has the numbers of another server's transactions. If they are greater than any of this one, they
+-- would come after all that is committed from now on.
+SELECT 1 FROM steps WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) LIMIT 1
+
+-- name: settle_xids
+-- So they come first, the steps of each session in their order.
+UPDATE steps SET xid = '1' WHERE xid >= pg_snapshot_xmax(pg_current_snapshot())
