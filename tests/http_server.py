@@ -19,7 +19,9 @@ class Served:
     """A daemon in this process."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.config = Config(listen="127.0.0.1:0", data_dir=folder / "data", log_level="error", shutdown_grace_s=2.0, **settings)
+        self.config = Config(
+            listen="127.0.0.1:0", data_dir=folder / "data", log_level="error", shutdown_grace_s=2.0, **settings
+        )
         self.url = ""
         self.app: App
         self.hf: Holdfast
@@ -40,7 +42,7 @@ class Served:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the test shall hear of it
             self._failed.append(error)
             self._ready.set()
 

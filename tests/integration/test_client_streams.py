@@ -91,7 +91,7 @@ def test_sessions_and_everything_have_streams_too(follow):
     ]
 
 
-@pytest.mark.parametrize("where", (5, 150, 230))
+@pytest.mark.parametrize("where", [5, 150, 230])
 @pytest.mark.parametrize("properly", [True, False])
 def test_a_connection_that_breaks_anywhere_loses_nothing_and_repeats_nothing(where, properly):
     """The server goes on after `Last-Event-ID`, as ours does."""

@@ -107,7 +107,7 @@ def test_a_template_from_beginning_to_end(api: httpx2.Client) -> None:
     assert (made["engine"], made["version"], made["exposed_modules"], made["libraries"]) == ("javascript", 1, [], [])
     detail = _templates.TemplateDetail.model_validate(ok(api.get(where)))
     assert (detail.settings.limits.wall_ms, detail.settings.limits.cpu_ms) == (4000, 2000)
-    assert detail.capabilities == detail.startup_files == []
+    assert (detail.capabilities, detail.startup_files) == ([], [])
 
     changed = ok(api.patch(where, json={"limits": {"max_events": 7}}))
     assert changed["version"] == 2
@@ -208,7 +208,8 @@ def test_a_session_with_a_worktree(api: httpx2.Client, template: dict[str, Any],
     refused(api.post("/executions/run-file", json={**run, "path": "no.js"}), 404, "FILE_NOT_FOUND")
     refused(api.post("/executions/run-file", json={**run, "path": "../no.js"}), 422, "INVALID_PATH")
     for part in ("workspace_id", "base_commit_oid", "worktree_path"):
-        refused(api.post("/sessions", json=given | {part: None}), 400, "VALIDATION_ERROR")
+        rest = {name: value for name, value in given.items() if name != part}
+        refused(api.post("/sessions", json=rest), 400, "VALIDATION_ERROR")
     error = refused(api.post("/sessions", json=given | {"worktree_path": str(tmp_path / "no")}), 422, "WORKTREE_NOT_FOUND")
     assert error["details"]["template_id"] == template["id"]
     assert str(tmp_path) not in error["message"]
@@ -253,7 +254,11 @@ def test_history_fork_rewind_tree_diff_prune(api: httpx2.Client, session: str) -
     assert repl(api, forks[0]["id"], "n")["result"]["preview"] == "1"
     tree = ok(api.get(f"{where}/tree"))
     _sessions.Tree.model_validate(tree)
-    assert [(node["number"], node["parent"], node["head"]) for node in tree["nodes"]] == [(0, None, False), (1, 0, False), (2, 1, True)]
+    assert [(node["number"], node["parent"], node["head"]) for node in tree["nodes"]] == [
+        (0, None, False),
+        (1, 0, False),
+        (2, 1, True),
+    ]
     assert sorted(tree["nodes"][1]["forks"]) == sorted(fork["id"] for fork in forks)
     assert ok(api.post(f"{where}/rewind", json={"checkpoint": 1}))["head"] == 1
     assert repl(api, session, "typeof m")["result"]["preview"] == "undefined"
@@ -477,7 +482,9 @@ def test_the_document_says_everything(server: Served) -> None:
         assert fine, where
         assert all("example" in content for answer in fine for content in answer["content"].values()), where
         for status in ("400", "403", "429", "500"):
-            assert one["responses"][status]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}, where
+            assert one["responses"][status]["content"]["application/json"]["schema"] == {
+                "$ref": "#/components/schemas/Error"
+            }, where
         if "requestBody" in one:
             assert "example" in one["requestBody"]["content"]["application/json"], where
         if method != "get":

@@ -19,7 +19,9 @@ _ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("security")
     origins = ("https://friend.example",)
-    with served(folder, body_limit_kb=64, body_timeout_s=0.4, allowed_hosts=("box.example",), allowed_origins=origins) as server:
+    with served(
+        folder, body_limit_kb=64, body_timeout_s=0.4, allowed_hosts=("box.example",), allowed_origins=origins
+    ) as server:
         yield server
 
 
@@ -54,9 +56,14 @@ def request(method: str, path: str, *headers: str, body: bytes = b"") -> bytes:
     "given", [None, "", "Bearer", "Bearer hf_wrong", "Basic aGY6aGY=", "hf_x", "Bearer \xff\xfe", "Bearer " + "x" * 5000]
 )
 def test_without_a_good_token_nothing_is_told(server: Served, given: str | None) -> None:
-    headers = {} if given is None else {"Authorization": given.encode("latin-1")}
+    headers = {} if given is None else {b"Authorization": given.encode("latin-1")}
     with httpx2.Client(base_url=f"{server.url}/api/v1", headers=headers) as nobody:
-        for method, path in (("GET", "/templates"), ("POST", "/executions/repl"), ("GET", "/events/stream"), ("GET", "/nowhere")):
+        for method, path in (
+            ("GET", "/templates"),
+            ("POST", "/executions/repl"),
+            ("GET", "/events/stream"),
+            ("GET", "/nowhere"),
+        ):
             response = nobody.request(method, path)
             refused(response, 401, "UNAUTHENTICATED")
             assert response.headers["www-authenticate"].startswith("Bearer")
@@ -72,7 +79,12 @@ def test_a_revoked_token_is_no_token(server: Served) -> None:
 
 @pytest.mark.parametrize(
     ("scope", "allowed"),
-    [("read", {"read"}), ("answer", {"read", "answer"}), ("run", {"read", "run"}), ("admin", {"read", "answer", "run", "admin"})],
+    [
+        ("read", {"read"}),
+        ("answer", {"read", "answer"}),
+        ("run", {"read", "run"}),
+        ("admin", {"read", "answer", "run", "admin"}),
+    ],
 )
 def test_scopes(server: Served, scope: str, allowed: set[str]) -> None:
     calls = {
@@ -100,7 +112,16 @@ def test_hosts_that_are_ours(server: Served, host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:3210", "", "localhost@evil.example", "127.0.0.1:x", "::1", "[::1"],
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:3210",
+        "",
+        "localhost@evil.example",
+        "127.0.0.1:x",
+        "::1",
+        "[::1",
+    ],
 )
 def test_hosts_that_are_not_ours(server: Served, host: str) -> None:
     """DNS rebinding: a name of the attacker's that points to this machine."""
@@ -138,7 +159,14 @@ def test_pages_that_may_ask(server: Served, api: httpx2.Client) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", "application/json; charset=latin-1"],
+    [
+        None,
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/jsonx",
+        "application/json; charset=latin-1",
+    ],
 )
 def test_bodies_are_json(api: httpx2.Client, kind: str | None) -> None:
     headers = {} if kind is None else {"Content-Type": kind}
@@ -195,14 +223,18 @@ def test_bodies_that_cannot_be_read(api: httpx2.Client, what: str) -> None:
     refused(api.post("/templates", content=_BROKEN[what], headers=headers), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("what", ["empty", "cut off", "two values", "bad UTF-8", "half a pair", "deep", "null", "not an object", "an unknown field"])
+@pytest.mark.parametrize(
+    "what", ["empty", "cut off", "two values", "bad UTF-8", "half a pair", "deep", "null", "not an object", "an unknown field"]
+)
 def test_the_hot_routes_read_as_strictly(api: httpx2.Client, what: str) -> None:
     headers = {"Content-Type": "application/json"}
     for path in ("/executions/repl", "/executions/run-file", f"/sessions/{_ID}/answers", f"/sessions/{_ID}/queries/q-1/answer"):
         refused(api.post(path, content=_BROKEN[what], headers=headers), 400, "INVALID_REQUEST")
 
 
-@pytest.mark.parametrize("value", [b"NaN", b"1e999", b"123456789012345678901234567890", b'"\\u0000"', b'{"\\u0000": 1}', b"[" * 300 + b"]" * 300])
+@pytest.mark.parametrize(
+    "value", [b"NaN", b"1e999", b"123456789012345678901234567890", b'"\\u0000"', b'{"\\u0000": 1}', b"[" * 300 + b"]" * 300]
+)
 def test_values_that_are_no_json(api: httpx2.Client, value: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     refused(api.post(f"/sessions/{_ID}/answers", content=b'{"value": ' + value + b"}", headers=headers), 400, "INVALID_REQUEST")
@@ -261,19 +293,31 @@ def test_large_bodies(server: Served, api: httpx2.Client) -> None:
         yield from (body[at : at + 1000] for at in range(0, len(body), 1000))
 
     refused(api.post("/templates", content=parts(), headers=headers), 413, "BODY_TOO_LARGE")
-    head = ("Host: localhost", f"Authorization: Bearer {server.token}", "Content-Type: application/json", "Content-Length: 99999999999")
+    head = (
+        "Host: localhost",
+        f"Authorization: Bearer {server.token}",
+        "Content-Type: application/json",
+        "Content-Length: 99999999999",
+    )
     answer = server.raw(request("POST", "/templates", *head))
     assert raw_code(answer) == (413, "BODY_TOO_LARGE")
     assert b"connection: close" in answer.lower()
 
 
 def test_nothing_is_read_for_whoever_may_not_ask(server: Served) -> None:
-    answer = server.raw(request("POST", "/templates", "Host: localhost", "Content-Type: application/json", "Content-Length: 99999999"))
+    answer = server.raw(
+        request("POST", "/templates", "Host: localhost", "Content-Type: application/json", "Content-Length: 99999999")
+    )
     assert raw_code(answer) == (401, "UNAUTHENTICATED")
 
 
 def test_slow_bodies(server: Served) -> None:
-    head = ("Host: localhost", f"Authorization: Bearer {server.token}", "Content-Type: application/json", "Content-Length: 1000")
+    head = (
+        "Host: localhost",
+        f"Authorization: Bearer {server.token}",
+        "Content-Type: application/json",
+        "Content-Length: 1000",
+    )
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(request("POST", "/executions/repl", *head, body=b"{"))
         began, answer = time.monotonic(), b""
@@ -297,14 +341,33 @@ def test_slow_bodies(server: Served) -> None:
 
 
 def test_a_body_that_never_ends_is_given_up(server: Served, api: httpx2.Client) -> None:
-    head = ("Host: localhost", f"Authorization: Bearer {server.token}", "Content-Type: application/json", "Content-Length: 1000")
+    head = (
+        "Host: localhost",
+        f"Authorization: Bearer {server.token}",
+        "Content-Type: application/json",
+        "Content-Length: 1000",
+    )
     server.raw(request("POST", "/executions/repl", *head, body=b"{"), until=lambda _: True)  # gone in the middle
     assert api.get("/health").status_code == 200
 
 
 # ---- paths and queries -------------------------------------------------------------------------------------------------------------
 
-_GAMES = ["..%2f..%2fetc%2fpasswd", "%00", "%2e%2e", "..", "a%20b", "' OR 1=1 --", "{{7*7}}", "%F0%9F%92%A9", "0", "-1", "x" * 2000, "%ff", "q-1"]
+_GAMES = [
+    "..%2f..%2fetc%2fpasswd",
+    "%00",
+    "%2e%2e",
+    "..",
+    "a%20b",
+    "' OR 1=1 --",
+    "{{7*7}}",
+    "%F0%9F%92%A9",
+    "0",
+    "-1",
+    "x" * 2000,
+    "%ff",
+    "q-1",
+]
 
 
 @pytest.mark.parametrize("game", _GAMES)
@@ -325,7 +388,14 @@ def test_games_with_ids(server: Served, game: str) -> None:
         assert (status, code) in {(400, "VALIDATION_ERROR"), (404, "NOT_FOUND"), (405, "METHOD_NOT_ALLOWED")}, path
 
 
-@pytest.mark.parametrize("form", ["{3F2504E0-4F89-41D3-9A0C-0305E82C3301}", "urn:uuid:3f2504e0-4f89-41d3-9a0c-0305e82c3301", "3f2504e04f8941d39a0c0305e82c3301"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{3F2504E0-4F89-41D3-9A0C-0305E82C3301}",
+        "urn:uuid:3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        "3f2504e04f8941d39a0c0305e82c3301",
+    ],
+)
 def test_ways_to_write_an_id(api: httpx2.Client, form: str) -> None:
     refused(api.get(f"/sessions/{form}"), 404, "SESSION_NOT_FOUND")
     refused(api.post("/executions/repl", json={"session_id": form, "input": "1"}), 404, "SESSION_NOT_FOUND")
@@ -359,7 +429,12 @@ def test_a_session_must_be_named(api: httpx2.Client) -> None:
 def test_unknown_paths_and_methods(api: httpx2.Client) -> None:
     refused(api.get("/nowhere"), 404, "NOT_FOUND")
     refused(api.get("/templates/"), 404, "NOT_FOUND")
-    for method, path in (("PUT", "/templates"), ("DELETE", "/executions/repl"), ("PATCH", "/health/live"), ("OPTIONS", "/templates")):
+    for method, path in (
+        ("PUT", "/templates"),
+        ("DELETE", "/executions/repl"),
+        ("PATCH", "/health/live"),
+        ("OPTIONS", "/templates"),
+    ):
         response = api.request(method, path)
         refused(response, 405, "METHOD_NOT_ALLOWED")
         assert response.headers["allow"]
@@ -367,9 +442,22 @@ def test_unknown_paths_and_methods(api: httpx2.Client) -> None:
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "\x7f", "ü"])
 def test_idempotency_keys_that_are_none(server: Served, key: str) -> None:
-    head = (b"Host: localhost", b"Authorization: Bearer " + server.token.encode(), b"Content-Type: application/json", b"Connection: close")
-    for path, body in ((b"/templates", b'{"name": "x"}'), (b"/executions/repl", b'{"session_id": "%s", "input": "1"}' % _ID.encode())):
-        lines = [b"POST /api/v1" + path + b" HTTP/1.1", *head, b"Idempotency-Key: " + key.encode(), b"Content-Length: %d" % len(body)]
+    head = (
+        b"Host: localhost",
+        b"Authorization: Bearer " + server.token.encode(),
+        b"Content-Type: application/json",
+        b"Connection: close",
+    )
+    for path, body in (
+        (b"/templates", b'{"name": "x"}'),
+        (b"/executions/repl", b'{"session_id": "%s", "input": "1"}' % _ID.encode()),
+    ):
+        lines = [
+            b"POST /api/v1" + path + b" HTTP/1.1",
+            *head,
+            b"Idempotency-Key: " + key.encode(),
+            b"Content-Length: %d" % len(body),
+        ]
         answer = server.raw(b"\r\n".join(lines) + b"\r\n\r\n" + body)
         assert raw_code(answer)[0] == 400
 

@@ -114,7 +114,9 @@ def test_a_session_from_now_on_and_from_the_start(api: httpx2.Client, session: s
         assert seen.json["execution_id"] == after["id"]
     with api.stream("GET", f"/sessions/{session}/stream", params={"after": "start"}) as response:
         all_of_it = [message for message in _until(messages(response), after["id"], after["seq"]) if "event" in message]
-    assert [message.json["execution_id"] for message in all_of_it] == [before["id"]] * before["seq"] + [after["id"]] * after["seq"]
+    assert [message.json["execution_id"] for message in all_of_it] == [before["id"]] * before["seq"] + [after["id"]] * after[
+        "seq"
+    ]
     with api.stream("GET", f"/sessions/{session}/stream", headers={"Last-Event-ID": all_of_it[1]["id"]}) as response:
         rest = [message for message in _until(messages(response), after["id"], after["seq"]) if "event" in message]
     assert rest == all_of_it[2:]

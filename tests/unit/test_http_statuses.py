@@ -25,7 +25,9 @@ def _codes() -> set[str]:
         if module.name.split(".")[1] not in _HERE and not module.name.startswith("holdfast.store.contract"):
             importlib.import_module(module.name)
     return {
-        kind.code for kind in _kinds() if kind.__module__.startswith("holdfast.") and kind.__module__.split(".")[1] not in (*_HERE, "daemon")
+        kind.code
+        for kind in _kinds()
+        if kind.__module__.startswith("holdfast.") and kind.__module__.split(".")[1] not in (*_HERE, "daemon")
     }
 
 

@@ -1,7 +1,6 @@
 """Where the REPL's snippets and answers come from: a person who types, or a pipe."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,7 +33,7 @@ class Piped:
 
     def __init__(self, language: str) -> None:
         self._language = language
-        self._lines = Lines(sys.stdin.fileno())
+        self._lines = Lines()
 
     async def snippet(self) -> str | None:
         gathered: list[str] = []

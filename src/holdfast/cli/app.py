@@ -77,8 +77,7 @@ def started(arguments: list[str]) -> int:
     """Does what the arguments say. Gives the exit code."""
     try:
         result = get_command(built()).main(arguments, prog_name="holdfast", standalone_mode=False)
-    except _click.exceptions.NoArgsIsHelpError as error:
-        error.show()
+    except _click.exceptions.NoArgsIsHelpError:  # the help is shown by then
         return Exit.USAGE
     except _click.exceptions.ClickException as error:
         where = getattr(error, "ctx", None)

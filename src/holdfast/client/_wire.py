@@ -28,8 +28,9 @@ class Settings:
     connections: int
 
     def timeout(self, read_s: float | None) -> httpx2.Timeout:
+        """For an answer that may take so long, and as long for a connection that others use for theirs."""
         connect = _CONNECT_S if self.timeout_s is None else min(_CONNECT_S, self.timeout_s)
-        return httpx2.Timeout(self.timeout_s, connect=connect, read=read_s)
+        return httpx2.Timeout(self.timeout_s, connect=connect, read=read_s, pool=read_s)
 
     def for_httpx(self, limited: bool) -> dict[str, Any]:
         """How to make an httpx client: for calls, or for streams, which are as many as somebody follows.

@@ -141,9 +141,7 @@ async def run_strategy(hf: Hf, call: StartCall, body: models.StrategyRequest, co
     return told(turn, 202, counted, _ASYNC) if background else told(turn, 201, counted)
 
 
-@routes.add(
-    "GET", "/executions", READ, list[models.Execution], errors=("SESSION_NOT_FOUND",), example=[_examples.EXECUTION]
-)
+@routes.add("GET", "/executions", READ, list[models.Execution], errors=("SESSION_NOT_FOUND",), example=[_examples.EXECUTION])
 async def list_executions(
     hf: Hf,
     listed: Listed,
@@ -156,17 +154,13 @@ async def list_executions(
     return listed.answer(page, _plain.execution)
 
 
-@routes.add(
-    "GET", "/executions/{execution_id}", READ, models.Execution, errors=_NOT_FOUND, example=_examples.EXECUTION
-)
+@routes.add("GET", "/executions/{execution_id}", READ, models.Execution, errors=_NOT_FOUND, example=_examples.EXECUTION)
 async def get_execution(hf: Hf, execution_id: ExecutionId) -> Json:
     """One execution, and what it waits for."""
     return Json(_plain.turn(await hf.executions.turn(execution_id)))
 
 
-@routes.add(
-    "GET", "/executions/{execution_id}/events", READ, list[models.Event], errors=_NOT_FOUND, example=[_examples.EVENT]
-)
+@routes.add("GET", "/executions/{execution_id}/events", READ, list[models.Event], errors=_NOT_FOUND, example=[_examples.EVENT])
 async def list_events(
     hf: Hf,
     listed: Listed,
@@ -204,9 +198,7 @@ async def cancel_execution(hf: Hf, execution_id: ExecutionId, key: Key, counted:
     return Json(_plain.turn(turn))
 
 
-@routes.add(
-    "GET", "/executions/{execution_id}/wait", READ, models.Execution, errors=_NOT_FOUND, example=_examples.PAUSED
-)
+@routes.add("GET", "/executions/{execution_id}/wait", READ, models.Execution, errors=_NOT_FOUND, example=_examples.PAUSED)
 async def wait_for_execution(
     hf: Hf,
     execution_id: ExecutionId,
@@ -217,6 +209,3 @@ async def wait_for_execution(
         return Json(_plain.turn(await hf.executions.wait(execution_id, timeout_ms / 1000)))
     except TimeoutError:
         return Json(_plain.turn(await hf.executions.turn(execution_id)))
-
-
-

@@ -74,11 +74,15 @@ class Metrics:
         self.session_creates = Counter("session_creates_total", "Sessions made.")
         self.session_crashes = Counter("session_crashes_total", "Sessions that crashed as they started.")
         self.executions = Counter("execution_total", "Executions that have ended or wait.", ("kind", "status"))
-        self.execution_ms = Histogram("execution_duration_ms", "From the start of an execution to its end, with waiting.", ("kind",))
+        self.execution_ms = Histogram(
+            "execution_duration_ms", "From the start of an execution to its end, with waiting.", ("kind",)
+        )
         self.events = Counter("execution_events_total", "Events of executions that have ended.")
         self.output = Counter("execution_output_bytes_total", "Bytes of the results of executions that have ended.")
         self.requests = Counter("http_requests_total", "Requests answered.", ("route", "status"))
-        self.request_ms = Histogram("http_request_duration_ms", "From the first byte of a request to the end of its answer.", ("route",))
+        self.request_ms = Histogram(
+            "http_request_duration_ms", "From the first byte of a request to the end of its answer.", ("route",)
+        )
 
     def text(self, *gauges: list[str]) -> str:
         counted = (

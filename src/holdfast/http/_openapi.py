@@ -12,7 +12,15 @@ from holdfast.http._routes import ApiRoute, Plan
 from holdfast.http._statuses import STATUSES
 from holdfast.http.models._base import Error
 
-_ALWAYS: Final = ("VALIDATION_ERROR", "INVALID_REQUEST", "HOST_NOT_ALLOWED", "FORBIDDEN", "RATE_LIMITED", "INTERNAL", "UNAVAILABLE")
+_ALWAYS: Final = (
+    "VALIDATION_ERROR",
+    "INVALID_REQUEST",
+    "HOST_NOT_ALLOWED",
+    "FORBIDDEN",
+    "RATE_LIMITED",
+    "INTERNAL",
+    "UNAVAILABLE",
+)
 _BODY: Final = ("REQUEST_TIMEOUT", "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _PAGED: Final = {
@@ -139,10 +147,10 @@ def _by_status(codes: Iterable[str]) -> list[tuple[int, list[str]]]:
 
 
 def _refusals(status: int, codes: list[str]) -> dict[str, Any]:
-    examples = {code: {"value": envelope(code, f"What {code.lower().replace('_', ' ')} means here, in words.")} for code in codes}
+    examples = {
+        code: {"value": envelope(code, f"What {code.lower().replace('_', ' ')} means here, in words.")} for code in codes
+    }
     return {
         "description": f"{http.HTTPStatus(status).phrase}: {', '.join(codes)}",
         "content": {"application/json": {"schema": _ERROR, "examples": examples}},
     }
-
-

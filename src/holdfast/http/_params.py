@@ -40,7 +40,7 @@ def key_of(call: Call) -> str | None:
     return f"{who} {hashlib.sha256(given).hexdigest()}"
 
 
-def _key(
+async def _key(
     request: Request,
     _given: Annotated[
         str | None,
@@ -63,7 +63,7 @@ def is_async(call: Call) -> bool:
     return prefer is not None and b"respond-async" in [part.strip().lower() for part in re.split(rb"[,;]", prefer)]
 
 
-def _hot_headers(
+async def _hot_headers(
     request: Request,
     _given: Annotated[
         str | None,
@@ -77,10 +77,11 @@ def _hot_headers(
     return call_of(request.scope)
 
 
-def _start_headers(
+async def _start_headers(
     call: Annotated[Call, Depends(_hot_headers)],
     _prefer: Annotated[
-        str | None, Header(alias="Prefer", description="`respond-async`: answer with 202 as soon as it is durable that it runs.")
+        str | None,
+        Header(alias="Prefer", description="`respond-async`: answer with 202 as soon as it is durable that it runs."),
     ] = None,
 ) -> Call:
     return call
@@ -124,10 +125,12 @@ class Paging:
         return self.headed(items[begin:end], str(end) if end < len(items) else None)
 
 
-def _paging(
+async def _paging(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 50,
-    cursor: Annotated[str | None, Query(description="The `X-Next-Cursor` of the page before.", min_length=1, max_length=1000)] = None,
+    cursor: Annotated[
+        str | None, Query(description="The `X-Next-Cursor` of the page before.", min_length=1, max_length=1000)
+    ] = None,
 ) -> Paging:
     return Paging(request, limit, cursor)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.domain import (
@@ -32,7 +33,12 @@ def moment(ms: int) -> str:
     '2026-11-16T05:45:12.345Z'
     """
     ms = min(max(ms, 0), _LAST)
-    return f"{datetime.fromtimestamp(ms // 1000, UTC).isoformat()[:19]}.{ms % 1000:03d}Z"
+    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+
+
+@lru_cache(256)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def some_moment(ms: int | None) -> str | None:

@@ -91,9 +91,7 @@ async def answer_query(
     """
     key = key_of(call)
     if "error" in body.model_fields_set:
-        turn = await hf.queries.fail(
-            session_id, body.error.message, query=query_id, code=body.error.code, idempotency_key=key
-        )
+        turn = await hf.queries.fail(session_id, body.error.message, query=query_id, code=body.error.code, idempotency_key=key)
     else:
         usage = None if body.usage is None else body.usage.as_dict()
         turn = await hf.queries.answer(session_id, body.value, query=query_id, usage=usage, idempotency_key=key)
@@ -110,9 +108,7 @@ async def answer_query(
     hot=models.AnswersRequest,
     extra={"body": {"answers": {"q-1": "Ada", "q-2": True}}},
 )
-async def answer_session(
-    hf: Hf, call: HotCall, body: models.AnswersRequest, counted: Counted, session_id: SessionId
-) -> Json:
+async def answer_session(hf: Hf, call: HotCall, body: models.AnswersRequest, counted: Counted, session_id: SessionId) -> Json:
     """Answers several queries, all or none; or, with `value`, the only one that is open."""
     key = key_of(call)
     if "answers" in body.model_fields_set:

@@ -28,18 +28,20 @@ PREFIX: Final = "/api/v1"
 
 Handler = Callable[..., Awaitable[Any]]
 
+# What handlers depend on is asynchronous although it never waits: FastAPI would call it on a thread otherwise.
 
-def _holdfast(request: Request) -> Holdfast:
+
+async def _holdfast(request: Request) -> Holdfast:
     hf: Holdfast = request.app.state.hf
     return hf
 
 
-def _metrics(request: Request) -> Metrics:
+async def _metrics(request: Request) -> Metrics:
     metrics: Metrics = request.app.state.metrics
     return metrics
 
 
-def _call(request: Request) -> Call:
+async def _call(request: Request) -> Call:
     return call_of(request.scope)
 
 
@@ -206,4 +208,3 @@ class Lanes:
                     await shaped.run(scope, receive, send)
                     return
         await self._app(scope, receive, send)
-

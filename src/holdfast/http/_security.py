@@ -4,11 +4,11 @@ In this order: the Host header, the Origin header, the token, the token's share,
 next thing is looked at, so nothing large is read for somebody who may not ask.
 """
 
+import os
 import re
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -44,9 +44,7 @@ Done = Callable[[Call, float], None]
 class Gate:
     """ASGI middleware around everything."""
 
-    def __init__(
-        self, app: ASGIApp, config: "Config", tokens: "Tokens | None", public: Collection[str], done: Done
-    ) -> None:
+    def __init__(self, app: ASGIApp, config: "Config", tokens: "Tokens | None", public: Collection[str], done: Done) -> None:
         self._app, self._tokens, self._public, self._done = app, tokens, frozenset(public), done
         self._hosts = Hosts(config.listen, config.allowed_hosts, config.allowed_origins)
         self._shares = Shares(config.rate_per_s, config.concurrency)
@@ -165,7 +163,7 @@ def _request_id(headers: dict[bytes, bytes]) -> str:
     given = headers.get(b"x-request-id")
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode()
-    return str(uuid4())
+    return os.urandom(16).hex()
 
 
 def _is_preflight(method: str, headers: dict[bytes, bytes]) -> bool:

@@ -25,13 +25,12 @@ def budget_of(given: models.Budget | None) -> Budget | None:
 
 
 def _worktree(body: models.NewSession) -> Worktree | None:
-    given = (body.workspace_id, body.base_commit_oid, body.worktree_path)
-    if all(part is None for part in given):
+    given = body.model_fields_set & {"workspace_id", "base_commit_oid", "worktree_path"}
+    if not given:
         return None
-    workspace_id, base_commit_oid, path = given
-    if workspace_id is None or base_commit_oid is None or path is None:
+    if len(given) < 3:
         raise InvalidValue("workspace_id, base_commit_oid and worktree_path come together or not at all")
-    return Worktree(workspace_id, base_commit_oid, path)
+    return Worktree(body.workspace_id, body.base_commit_oid, body.worktree_path)
 
 
 @routes.add("GET", "/sessions", READ, list[models.Session], errors=("TEMPLATE_NOT_FOUND",), example=[_examples.SESSION])

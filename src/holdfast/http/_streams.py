@@ -6,7 +6,7 @@ who comes back with the last id that it saw misses nothing.
 """
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, Header, Query
 from starlette.requests import Request
@@ -26,7 +26,15 @@ routes: Final = Routes("events")
 _HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 _FIRST: Final = b"retry: 1000\n\n"
 _HEARTBEAT: Final = b": hb\n\n"
-_EXAMPLE: Final = f"retry: 1000\n\nid: 2\nevent: value\ndata: {encoded(_examples.EVENT).decode()}\n\n: hb\n\nid: 2\nevent: end\ndata: {{}}\n\n"
+_EXAMPLE: Final = "\n\n".join(
+    (
+        "retry: 1000",
+        f"id: 2\nevent: value\ndata: {encoded(_examples.EVENT).decode()}",
+        ": hb",
+        "id: 2\nevent: end\ndata: {}",
+        "",
+    )
+)
 _START: Final = "start"
 
 
@@ -89,27 +97,30 @@ async def _left(receive: Receive) -> None:
         continue
 
 
-class _Streaming:
+class _Asked(NamedTuple):
     """What every stream is asked for with."""
 
-    def __init__(
-        self,
-        request: Request,
-        after: Annotated[
-            str | None,
-            Query(description="The id of the last event seen; `start` is the beginning.", max_length=1000),
-        ] = None,
-        last_event_id: Annotated[
-            str | None, Header(alias="Last-Event-ID", description="As `after`, which browsers send by themselves.", max_length=1000)
-        ] = None,
-    ) -> None:
-        self.heartbeat: float = request.app.state.config.heartbeat_s
-        self.stopping: asyncio.Event = request.app.state.stopping
-        given = last_event_id or after  # a browser that comes back sends both, and the header is the newer one
-        self.after = "" if given == _START else given or None
+    after: str | None
+    heartbeat: float
+    stopping: asyncio.Event
 
 
-Streaming = Annotated[_Streaming, Depends(_Streaming)]
+async def _asked(
+    request: Request,
+    after: Annotated[
+        str | None,
+        Query(description="The id of the last event seen; `start` is the beginning.", max_length=1000),
+    ] = None,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", description="As `after`, which browsers send by themselves.", max_length=1000)
+    ] = None,
+) -> _Asked:
+    given = last_event_id or after  # a browser that comes back sends both, and the header is the newer one
+    state = request.app.state
+    return _Asked("" if given == _START else given or None, state.config.heartbeat_s, state.stopping)
+
+
+Streaming = Annotated[_Asked, Depends(_asked)]
 
 
 @routes.add(

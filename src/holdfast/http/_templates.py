@@ -86,9 +86,7 @@ async def create_template(hf: Hf, body: models.NewTemplate, key: Key) -> Json:
     return Json(await _shown(hf, found), 201)
 
 
-@routes.add(
-    "GET", "/templates/{template_id}", READ, models.TemplateDetail, errors=_NOT_FOUND, example=_examples.DETAIL
-)
+@routes.add("GET", "/templates/{template_id}", READ, models.TemplateDetail, errors=_NOT_FOUND, example=_examples.DETAIL)
 async def get_template(hf: Hf, template_id: TemplateId) -> Json:
     """A template with its settings, capabilities and startup files."""
     found = await hf.templates.get(template_id)
@@ -177,9 +175,7 @@ async def get_template_version(hf: Hf, template_id: TemplateId, number: _Number)
     return Json(_plain.template_version(await hf.templates.version(template_id, number)))
 
 
-@routes.add(
-    "GET", "/templates/{template_id}/settings", READ, models.Settings, errors=_NOT_FOUND, example=_examples.SETTINGS
-)
+@routes.add("GET", "/templates/{template_id}/settings", READ, models.Settings, errors=_NOT_FOUND, example=_examples.SETTINGS)
 async def get_template_settings(hf: Hf, template_id: TemplateId) -> Json:
     """The settings of a template's latest version."""
     return Json(_plain.settings(template_id, (await _latest(hf, template_id)).spec))
@@ -294,9 +290,7 @@ async def remove_module(hf: Hf, template_id: TemplateId, module_name: _Part, key
     return Json({"status": "ok", "template_id": str(template_id), "name": module_name})
 
 
-@routes.add(
-    "GET", "/templates/{template_id}/libraries", READ, list[str], errors=_NOT_FOUND, example=["lodash-4.17.21"]
-)
+@routes.add("GET", "/templates/{template_id}/libraries", READ, list[str], errors=_NOT_FOUND, example=["lodash-4.17.21"])
 async def list_template_libraries(hf: Hf, template_id: TemplateId, listed: Listed) -> Json:
     """The libraries that sessions begin with."""
     return listed.part(list((await _latest(hf, template_id)).spec.packages))

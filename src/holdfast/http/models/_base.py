@@ -42,9 +42,9 @@ def _whole(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-def absent() -> Any:
+def absent(description: str | None = None) -> Any:
     """The default of a field that may be left out, but is not null. Whether it is there tells `model_fields_set`."""
-    return Field(default_factory=lambda: None)
+    return Field(default_factory=lambda: None, description=description)
 
 
 def _query(value: str) -> str:
@@ -71,9 +71,9 @@ Name = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "pattern": _NOT_BLANK}),
 ]
 
-Int = Annotated[int, BeforeValidator(_whole)]
-Count = Annotated[Int, Field(ge=0, le=(1 << 53) - 1)]
-Number = Annotated[Int, Field(ge=1, le=(1 << 53) - 1)]
+WHOLE: Final = BeforeValidator(_whole)
+Count = Annotated[int, Field(ge=0, le=(1 << 53) - 1), WHOLE]
+Number = Annotated[int, Field(ge=1, le=(1 << 53) - 1), WHOLE]
 
 Object = dict[str, Any]
 
@@ -92,4 +92,3 @@ class Error(Told):
     """The body of every answer that is an error."""
 
     error: Problem
-

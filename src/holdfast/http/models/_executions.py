@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.domain import InvalidValue
-from holdfast.http.models._base import Count, Given, Moment, Object, QueryId, SessionId, Text, Told, absent
+from holdfast.http.models._base import QUERY_ID, Count, Given, Moment, Object, QueryId, SessionId, Text, Told, absent
 from holdfast.http.models._sessions import Budget
 
 ExecutionKind = Literal["repl", "run_file", "startup", "strategy"]
@@ -81,7 +81,9 @@ class AnswersRequest(Given):
 
     model_config = ConfigDict(json_schema_extra=_either("answers", "value"))
 
-    answers: Annotated[dict[QueryId, Any], Field(min_length=1)] = absent()
+    answers: Annotated[dict[QueryId, Any], Field(min_length=1, json_schema_extra={"propertyNames": {"pattern": QUERY_ID}})] = (
+        absent()
+    )
     value: Any = absent()
 
     @model_validator(mode="after")

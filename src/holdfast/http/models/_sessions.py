@@ -1,13 +1,16 @@
 """Sessions and their history."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from holdfast.http.models._base import Count, Given, Int, Moment, Number, Object, Ok, TemplateId, Text, Told, absent
+from holdfast.http.models._base import WHOLE, Count, Given, Moment, Number, Object, Ok, TemplateId, Text, Told, absent
 
 SessionStatus = Literal["starting", "ready", "running", "paused", "crashed", "closed"]
 Label = Annotated[str, Field(max_length=1000)]
+
+
+_WORKTREE: Final = ("workspace_id", "base_commit_oid", "worktree_path")
 
 
 class Budget(Given):
@@ -21,11 +24,15 @@ class Budget(Given):
 class NewSession(Given):
     """A session to be made. The three fields of the worktree come together or not at all."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"dependentRequired": {one: [two for two in _WORKTREE if two != one] for one in _WORKTREE}}
+    )
+
     template_id: TemplateId
     version: Number | None = Field(default=None, description="Of the template; by default its latest.")
-    workspace_id: Text | None = None
-    base_commit_oid: Text | None = None
-    worktree_path: Text | None = Field(default=None, description="A folder on the machine of the daemon.")
+    workspace_id: Text = absent()
+    base_commit_oid: Text = absent()
+    worktree_path: Text = absent("A folder on the machine of the daemon.")
     name: Label | None = None
     meta: Object | None = Field(default=None, description="Yours: it is kept, and never read.")
     budget: Budget | None = None
@@ -33,7 +40,7 @@ class NewSession(Given):
 
 class ForkRequest(Given):
     checkpoint: Count | None = Field(default=None, description="By default the present state.")
-    count: Annotated[Int, Field(ge=1, le=100)] | None = None
+    count: Annotated[int, Field(ge=1, le=100), WHOLE] | None = None
     name: Label | None = None
     meta: Object | None = None
 

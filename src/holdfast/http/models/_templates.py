@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.http.models._base import Given, Int, Moment, Name, Number, Object, Ok, Text, Told
+from holdfast.http.models._base import WHOLE, Given, Moment, Name, Number, Object, Ok, Text, Told
 
 Engine = Literal["javascript", "lua"]
-_Limit = Annotated[Int, Field(ge=0, le=0xFFFFFFFF)]
+_Limit = Annotated[int, Field(ge=0, le=0xFFFFFFFF), WHOLE]
 
 
 class LimitsGiven(Given):
@@ -15,10 +15,10 @@ class LimitsGiven(Given):
 
     cpu_ms: _Limit | None = None
     wall_ms: _Limit | None = None
-    mem_mb: Annotated[Int, Field(ge=4, le=4095)] | None = None
-    stack_kb: Annotated[Int, Field(ge=16, le=1536)] | None = None
+    mem_mb: Annotated[int, Field(ge=4, le=4095), WHOLE] | None = None
+    stack_kb: Annotated[int, Field(ge=16, le=1536), WHOLE] | None = None
     max_events: _Limit | None = None
-    max_output_kb: Annotated[Int, Field(ge=0, le=0xFFFFFFFF // 1024)] | None = None
+    max_output_kb: Annotated[int, Field(ge=0, le=0xFFFFFFFF // 1024), WHOLE] | None = None
     max_suspensions: _Limit | None = None
 
 
@@ -88,7 +88,7 @@ class NewStartupFile(Given):
     """A file of the worktree that each session runs as it starts."""
 
     path: Text
-    order_index: Annotated[Int, Field(ge=-(1 << 31), lt=1 << 31)] | None = None
+    order_index: Annotated[int, Field(gt=-(1 << 31), lt=1 << 31), WHOLE] | None = None
     mode: str | None = Field(default=None, description="There is only `eval`.", examples=["eval"])
 
 
@@ -244,5 +244,3 @@ class Library(Told):
     source: str
     type: str
     config: Object
-
-

@@ -1,0 +1,282 @@
+"""`holdfast run` and `holdfast resume`, `demo` and `doctor`: all that needs no daemon."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+from tests.integration.cli_process import COMMAND, Terminal, environment, started
+
+pytestmark = pytest.mark.xdist_group("cli")
+UUID = "[0-9a-f]{8}-[0-9a-f-]{27}"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """One data directory for all: the templates of `run` are made once."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture
+def holdfast(data, capsys, monkeypatch):
+    for name, value in environment(data).items():
+        if name.startswith(("HOLDFAST_", "NO_COLOR")):
+            monkeypatch.setenv(name, value)
+    for name in ("HOLDFAST_SERVER_URL", "HOLDFAST_TOKEN", "HOLDFAST_LOCAL_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    return Terminal(capsys)
+
+
+# ---- results -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [("1+1", "2\n"), ("'a b'", "a b\n"), ("({a: [1]})", "{ a: [ 1 ] }\n"), ("undefined", ""), ("null", "null\n")],
+)
+def test_the_value_is_printed(holdfast, code, shown):
+    assert holdfast("run", "-e", code) == (0, shown, "")
+
+
+def test_lua(holdfast, tmp_path):
+    script = tmp_path / "a.lua"
+    script.write_text("print(__ARGS__.who) return 6 * 7")
+    assert holdfast("run", str(script), "--arg", "who=Ada") == (0, "Ada\n42\n", "")
+    assert holdfast("run", "--lang", "lua", "-e", "x = 1") == (0, "", "")
+
+
+def test_a_file_with_arguments_and_its_name_in_traces(holdfast, tmp_path):
+    script = tmp_path / "job.mjs"
+    script.write_text("console.log(__ARGS__.n, __ARGS__.who);\nthrow new RangeError('too far')")
+    code, out, err = holdfast("run", str(script), "--args", '{"n": 3}', "--arg", "who=Ada")
+    assert (code, out) == (1, "3 Ada\n")
+    assert "job.mjs:2" in err
+    assert str(tmp_path) not in err
+    assert err.endswith("error: RangeError: too far (SCRIPT_ERROR)\n")
+
+
+def test_what_goes_to_stderr(holdfast):
+    assert holdfast("run", "-e", "console.log('a'); console.error('b'); console.warn('c'); 1") == (0, "a\n1\n", "b\nc\n")
+
+
+def test_json_is_one_document_and_nothing_else_on_stdout(holdfast):
+    said = holdfast("run", "--json", "-e", "console.log('hi'); ({a: 1})")
+    assert said.err == "hi\n"
+    assert said.json["status"] == "ok"
+    assert said.json["result"] == {"type": "Object", "preview": "{ a: 1 }", "json": {"a": 1}}
+    assert set(said.json) == {"session_id", "name", "execution_id", "status", "result", "error", "queries"}
+    failed = holdfast("run", "--json", "-e", "null.x")
+    assert (failed.code, failed.json["error"]["name"], failed.err) == (1, "TypeError", "")
+
+
+def test_a_limit_has_an_exit_code_of_its_own(holdfast):
+    code, _, err = holdfast("run", "-e", "for (;;);", "--limit", "cpu_ms=50")
+    assert code == 6
+    assert "cpu_ms exceeded: 50 allowed" in err
+    assert "(LIMIT_EXCEEDED)\nhint: " in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["run"], 2, "give a script or -e CODE (USAGE)"),
+        (["run", "a.js", "-e", "1"], 2, "(USAGE)"),
+        (["run", "nowhere.js"], 3, "there is no file nowhere.js (FILE_NOT_FOUND)"),
+        (["run", "."], 2, "what language"),
+        (["run", "-e", "1", "--lang", "cobol"], 2, "there is no language 'cobol'"),
+        (["run", "-e", "1", "--store", "nonsense:x"], 2, "(STORE_UNKNOWN)"),
+        (["run", "--nope"], 2, "No such option: --nope"),
+        (["resume", "3f2504e0-4f89-41d3-9a0c-0305e82c3301"], 3, "(SESSION_NOT_FOUND)"),
+        (["nonsense"], 2, "No such command"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_a_code(holdfast, words, code, told):
+    said = holdfast(*words)
+    assert (said.code, said.out) == (code, "")
+    assert said.err.startswith("error: ")
+    assert told in said.err
+
+
+# ---- questions ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_read_line_by_line(holdfast):
+    code = """
+        const who = await ask("Who?"), sure = await approve("Sure?");
+        const way = await ask("Which way?", {options: ["left", {to: "right"}]});
+        const text = await llm("Say it.", {system: "Be brief."});
+        ({who, sure, way, text, last: await ask("More?", {default: "no"})})
+    """
+    said = holdfast("run", "--json", "-e", code, typed="Ada\nmaybe\ny\n2\none\ntwo\n\n\n")
+    assert said.json["result"]["json"] == {"who": "Ada", "sure": True, "way": {"to": "right"}, "text": "one\ntwo", "last": "no"}
+    asked = ["? Who?", "? Sure?", "  say y or n", "? Which way?", "  1) left", '  2) {"to": "right"}', "  system: Be brief."]
+    assert [line for line in said.err.splitlines() if line in asked] == asked
+
+
+def test_several_questions_at_once_are_asked_in_their_order(holdfast):
+    code = "(await Promise.all([ask('a'), ask('b'), ask('c')])).join()"
+    assert holdfast("run", "-e", code, typed="1\n2\n3").out == "1,2,3\n"
+
+
+def test_at_the_end_of_input_the_session_waits_and_resume_goes_on(holdfast):
+    code = "console.log('before'); const who = await ask('Who?'); console.log('after'); who + '!'"
+    said = holdfast("run", "-e", code)
+    assert (said.code, said.out) == (0, "before\n")
+    session = re.fullmatch(rf"\? Who\?\nsession ({UUID}) waits; go on with: holdfast resume \1\n", said.err)[1]
+    assert session in holdfast("resume", "--list").out
+    assert [one["id"] for one in holdfast("resume", "--list", "--json").json] == [session]
+    again = holdfast("resume", session, "--json")
+    assert (again.code, again.json["status"], again.json["session_id"]) == (0, "paused", session)
+    assert again.json["queries"][0]["payload"] == {"question": "Who?"}
+    assert holdfast("resume", typed="Ada\n").out == "after\nAda!\n"
+    assert holdfast("resume").code == 3
+
+
+def test_what_has_ended_leaves_nothing_unless_it_has_a_name(holdfast):
+    holdfast("run", "-e", "1", "--name", "kept")
+    assert holdfast("resume", "kept").out == "1\n"
+    assert holdfast("repl", "kept", typed="this.constructor.name\n").code == 0
+    unnamed = holdfast("run", "--json", "-e", "1").json["session_id"]
+    assert holdfast("resume", unnamed).code == 3
+
+
+def test_a_question_that_the_clock_closes_is_let_go(data):
+    code = "const way = await ask('Left?', {timeout_ms: 300, default: 'straight on'}); way"
+    process = started(data, "run", "-e", code)
+    assert process.stderr is not None
+    assert process.stdout is not None
+    try:
+        assert process.stderr.readline() == "? Left?\n"
+        assert process.stdout.readline() == "straight on\n"  # while nobody types, and the pipe stays open
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_ctrl_c_leaves_a_session_that_goes_on(data, holdfast):
+    processes = {
+        "at a question": started(data, "run", "--json", "-e", "await ask('Who?')", "--name", "asked"),
+        "in its sleep": started(
+            data, "run", "--json", "-e", "console.error('zzz'); await hf.sleep(2000); 'awake'", "--name", "slept"
+        ),
+    }
+    for process in processes.values():
+        assert process.stderr is not None
+        assert process.stderr.readline() in ("? Who?\n", "zzz\n")
+        process.send_signal(signal.SIGINT)
+    for process in processes.values():
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out) == (130, "")
+        assert re.fullmatch(rf"session ({UUID}) waits; go on with: holdfast resume \1\n", err)
+    assert holdfast("resume", "asked", typed="Ada").out == "Ada\n"
+    assert holdfast("resume", "slept").out == "awake\n"
+
+
+def test_the_demo(data):
+    done = subprocess.run(
+        [*COMMAND, "demo", "--json"], env=environment(data), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["killed_by"] == signal.SIGKILL
+    assert [fork["value"] for fork in told["forks"]] == [
+        f"Oslo is crisp, Lima is grey and kind, {way}" for way in ("left", "right")
+    ]
+    pause = next(node for node in told["tree"]["nodes"] if node["head"])
+    assert sorted(pause["forks"]) == sorted(fork["session_id"] for fork in told["forks"])
+    assert told["seconds"] < 60
+
+
+# ---- the rest ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_run_imports_nothing_that_it_does_not_need(data):
+    code = """
+import sys
+from holdfast.cli import main
+assert main(["run", "-e", "1+1"]) == 0
+print([name for name in ("fastapi", "uvicorn", "httpx2", "mcp", "prompt_toolkit", "typer", "rich", "argparse") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(data), capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "2\n[]\n"
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(holdfast, data, monkeypatch):
+    monkeypatch.setenv("HOLDFAST_LISTEN", "127.0.0.1:9")
+    (data / "token").write_text("hf_" + "a" * 43)
+    (data / "token").chmod(0o644)
+    said = holdfast("doctor", "--json")
+    found = {one["check"]: one for one in said.json["checks"]}
+    assert (said.code, said.json["status"]) == (1, "failed")
+    assert (found["token"]["status"], found["daemon"]["status"]) == ("failed", "warning")
+    assert "chmod 600" in found["token"]["hint"]
+    (data / "token").unlink()
+    said = holdfast("doctor")
+    assert said.code == 0
+    assert re.search("^ok +guests cached: ", said.out, re.MULTILINE)
+    assert "holdfast serve" in said.out
+
+
+def test_libraries_are_fetched_with_the_npm_on_the_path(holdfast, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = holdfast("libs", "download", "lodash")
+    assert said.code == 1
+    assert "there is no npm on PATH" in said.err
+    package = tmp_path / "package"
+    (package / "dist").mkdir(parents=True)
+    (package / "package.json").write_text('{"main": "index.js", "unpkg": "./dist/ramda.js"}')
+    (package / "dist" / "ramda.js").write_text("var R = 1")
+    with tarfile.open(tmp_path / "made.tgz", "w:gz") as archive:
+        archive.add(package, "package")
+    npm = tmp_path / "npm"
+    npm.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\n"
+        "assert sys.argv[1:3] == ['pack', 'ramda@0.29.0'], sys.argv\n"
+        f"shutil.copy({str(tmp_path / 'made.tgz')!r}, sys.argv[sys.argv.index('--pack-destination') + 1])\n"
+    )
+    npm.chmod(0o755)
+    assert holdfast("libs", "download", "ramda").out == "ramda-0.29.0.js: 9 bytes\n"
+    assert (data / "libraries" / "ramda-0.29.0.js").read_text() == "var R = 1"
+    assert holdfast("libs", "cache-info", "--json").json["bytes"] == 9
+    assert holdfast("libs", "download", "lodash").code == 1
+    assert holdfast("libs", "download", "../x@1.0.0").code == 1
+    assert "lodash" in holdfast("libs", "list").out
+
+
+def test_tokens_and_configuration(holdfast, data, tmp_path):
+    made = holdfast("token", "create", "ci", "--scope", "run", "--json").json
+    assert made["secret"].startswith("hf_")
+    assert (data / "tokens.json").stat().st_mode & 0o777 == 0o600
+    assert made["secret"] not in (data / "tokens.json").read_text()
+    assert holdfast("token", "create", "ci").code == 4
+    assert [one["name"] for one in holdfast("token", "list", "--json").json] == ["ci"]
+    assert holdfast("token", "revoke", "ci").out == f"Revoked token: ci (ID: {made['id']})\n"
+    assert holdfast("token", "revoke", "ci").code == 3
+    config = tmp_path / "config.toml"
+    config.write_text('listen = "127.0.0.1:4444"')
+    shown = holdfast("--config", str(config), "config", "show", "--json").json
+    assert shown["listen"] == {"value": "127.0.0.1:4444", "origin": f"file {config}"}
+    config.write_text("nonsense = 1")
+    assert holdfast("--config", str(config), "config", "show").code == 2
+    assert holdfast("--config", str(config), "config", "path").out == f"{config}\n"
+
+
+def test_the_version_and_completion(holdfast):
+    assert re.fullmatch(r"holdfast \d+\.\d+\.\d+\n", holdfast("--version").out)
+    assert "session" in holdfast("--help").out
+    said = holdfast("session")
+    assert said.code == 2
+    assert "rewind" in said.out
+
+
+def test_the_shell_completes_commands(data):
+    more = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_WORDS": "holdfast session re", "COMP_CWORD": "2"}
+    done = subprocess.run(COMMAND, env=environment(data, **more), capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["rewind"]
