@@ -144,6 +144,24 @@ def test_what_has_ended_leaves_nothing_unless_it_has_a_name(holdfast):
     assert holdfast("resume", unnamed).code == 3
 
 
+def test_what_was_made_of_a_session_at_the_repl_is_not_thrown_away(holdfast):
+    session = holdfast("run", "--json", "-e", "var who = await ask('Who?'); who").json["session_id"]
+    assert holdfast("repl", session, typed="Ada\nwho += '!'\n").out == "Ada\nAda!\n"
+    assert holdfast("resume", session).out == "Ada!\n"
+    assert holdfast("repl", session, typed="who\n").out == "Ada!\n"
+    assert holdfast("resume", "--delete").code == 2
+    assert holdfast("resume", "--delete", session).out == f"Deleted session: {session}\n"
+    assert holdfast("resume", session).code == 3
+
+
+def test_a_script_from_stdin(data):
+    command = [*COMMAND, "run", "-", "--lang", "lua"]
+    done = subprocess.run(
+        command, input="return 6 * 7", env=environment(data), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "42\n")
+
+
 def test_a_question_that_the_clock_closes_is_let_go(data):
     code = "const way = await ask('Left?', {timeout_ms: 300, default: 'straight on'}); way"
     process = started(data, "run", "-e", code)

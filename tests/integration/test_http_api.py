@@ -88,6 +88,8 @@ def test_metrics_are_prometheus_text(api: httpx2.Client, session: str) -> None:
     assert any(line.startswith('execution_total{kind="repl",status="ok"}') for line in lines)
     assert any(line.startswith('http_requests_total{route="/api/v1/executions/repl",status="201"}') for line in lines)
     assert any(line.startswith('execution_duration_ms_bucket{kind="repl",le="+Inf"}') for line in lines)
+    for name in ("session_creates_total", "execution_events_total", "execution_output_bytes_total"):
+        assert int(next(line for line in lines if line.startswith(name)).split()[1]) > 0
     for line in lines:
         assert line.startswith("#") or float(line.rpartition(" ")[2]) >= 0
 

@@ -5,7 +5,7 @@ import pytest
 from holdfast import domain
 from holdfast.cli import _exits, _quick
 from holdfast.cli._exits import CommandFailed, Exit, exit_of, exit_of_execution, hint_of
-from holdfast.cli._run import arguments_of, limits_of, script_of
+from holdfast.cli._given import arguments_of, limits_of, script_of
 from holdfast.cli._snippets import is_whole
 from holdfast.cli._tables import drawn
 from holdfast.cli._terminal import _visible
@@ -107,6 +107,7 @@ USUAL = [
     ["resume"],
     ["resume", "x", "--json", "--store=memory:"],
     ["resume", "--list"],
+    ["resume", "--delete", "x"],
 ]
 
 
@@ -128,7 +129,7 @@ def test_arguments_that_are_read_quickly_mean_what_typer_makes_of_them(words, mo
     assert quick is not None
     order = {
         "run": ("script", "code", "lang", "store", "name", "args", "arg", "limit", "json"),
-        "resume": ("session", "store", "json", "listed"),
+        "resume": ("session", "store", "json", "listed", "deleted"),
     }
     assert heard == [tuple(quick[name] for name in order[words[0]])]
 

@@ -167,8 +167,10 @@ def guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:  # whoever read our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
-    except Exception as error:  # noqa: BLE001  # the last resort of a program that people use
+    except Exception as error:  # the last resort of a program that people use
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        tell(CommandFailed(f"a defect in Holdfast: {type(error).__name__}: {error}", "INTERNAL", "HOLDFAST_DEBUG=1 shows where"))
+        tell(
+            CommandFailed(f"a defect in Holdfast: {type(error).__name__}: {error}", "INTERNAL", "HOLDFAST_DEBUG=1 shows where")
+        )
         return Exit.FAILED

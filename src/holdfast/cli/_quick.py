@@ -21,7 +21,10 @@ _VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "resume": {"--store": "store"},
 }
 _MANY: Final = frozenset({"arg", "limit"})
-_FLAGS: Final[Mapping[str, Mapping[str, str]]] = {"run": {"--json": "json"}, "resume": {"--json": "json", "--list": "listed"}}
+_FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "run": {"--json": "json"},
+    "resume": {"--json": "json", "--list": "listed", "--delete": "deleted"},
+}
 _POSITIONAL: Final[Mapping[str, str]] = {"run": "script", "resume": "session"}
 
 
@@ -29,7 +32,7 @@ def parsed(command: str, given: Sequence[str]) -> dict[str, Any] | None:
     """The parameters of a command, or None.
 
     >>> parsed("resume", ["--json"])
-    {'session': None, 'store': None, 'json': True, 'listed': False}
+    {'session': None, 'store': None, 'json': True, 'listed': False, 'deleted': False}
     >>> parsed("run", ["--help"]) is None
     True
     """

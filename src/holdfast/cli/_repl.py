@@ -58,7 +58,7 @@ async def _place(
         return
     async with opened(local_store(store)) as local:
         if session is None and template is None:
-            yield local, await local.begin(lang or "javascript", {}, None, {"script": "repl"}), True
+            yield local, await local.begin(lang or "javascript", {}, None, {}), True
             return
         with suppress(SessionNotFound):
             yield local, *await _session_at(local, session, template)

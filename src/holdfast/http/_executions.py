@@ -45,7 +45,10 @@ def told(turn: Turn, status: int, counted: Metrics, headers: dict[str, str] | No
             raise OutputLimitExceeded(error.get("message")).with_details(
                 session_id=str(execution.session_id), execution_id=str(execution.id), **breach
             )
-    return Json(_plain.turn(turn), status, headers)
+    answer = Json(_plain.turn(turn), status, headers)
+    if execution.ended_at is not None:
+        counted.output.add(count=len(answer.body))
+    return answer
 
 
 def _count(turn: Turn, counted: Metrics) -> None:

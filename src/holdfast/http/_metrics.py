@@ -78,7 +78,7 @@ class Metrics:
             "execution_duration_ms", "From the start of an execution to its end, with waiting.", ("kind",)
         )
         self.events = Counter("execution_events_total", "Events of executions that have ended.")
-        self.output = Counter("execution_output_bytes_total", "Bytes of the results of executions that have ended.")
+        self.output = Counter("execution_output_bytes_total", "Bytes of the answers that told of executions that have ended.")
         self.requests = Counter("http_requests_total", "Requests answered.", ("route", "status"))
         self.request_ms = Histogram(
             "http_request_duration_ms", "From the first byte of a request to the end of its answer.", ("route",)

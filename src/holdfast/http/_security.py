@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.daemon import REQUEST_ID
 from holdfast.http import _body
 from holdfast.http._answers import Json
 from holdfast.http._call import ANYONE, Call, Caller
@@ -70,6 +71,7 @@ class Gate:
             await send(message)
 
         scope["holdfast"] = call
+        REQUEST_ID.set(call.request_id)
         try:
             await self._pass(scope, receive, answer, call, repeated, extra)
         except _body.Gone:
@@ -136,6 +138,8 @@ class Gate:
                 return b""
             length = None
         else:
+            if not given.isdigit():
+                raise InvalidRequest("Content-Length is no number")
             length = int(given)
             if not length:
                 return b""

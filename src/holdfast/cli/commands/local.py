@@ -21,7 +21,9 @@ def add(app: typer.Typer) -> None:
         "holdfast run plan.js --arg city=Lima",
         "holdfast run job.lua --args '{\"n\": 3}' --name job",
     )(run)
-    command(app, "resume", "holdfast resume", "holdfast resume job", "holdfast resume --list")(resume)
+    command(app, "resume", "holdfast resume", "holdfast resume job", "holdfast resume --list", "holdfast resume job --delete")(
+        resume
+    )
     command(app, "repl", "holdfast repl", "holdfast repl --lang lua", "holdfast --server-url http://127.0.0.1:3210 repl trip")(
         repl
     )
@@ -57,12 +59,13 @@ def resume(
     session: Annotated[str | None, typer.Argument(help="Its id or its name; by default the last that waits.")] = None,
     store: Store = None,
     listed: Annotated[bool, typer.Option("--list", help="Only show those that wait or were interrupted.")] = False,
+    deleted: Annotated[bool, typer.Option("--delete", help="Give the session up, and all that belongs to it.")] = False,
     json: Json = False,
 ) -> int:
     """Goes on with a session of `holdfast run`, in the middle of the expression that it stopped at."""
     from holdfast.cli import _run
 
-    return _run.resume(session, store, json, listed)
+    return _run.resume(session, store, json, listed, deleted)
 
 
 def repl(

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli._exits import usage
+from holdfast.cli._given import limits_of
 from holdfast.cli._remote import plain, template_id
-from holdfast.cli._run import limits_of
 from holdfast.cli._tables import pairs, shown, table
 from holdfast.cli._terminal import print_json
 from holdfast.cli.commands import Json, Limited, Limits, TemplateArgument, command, group, json_object, said
