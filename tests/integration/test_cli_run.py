@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.cli_process import COMMAND, Terminal, environment, started
 
-pytestmark = pytest.mark.xdist_group("cli")
+pytestmark = pytest.mark.xdist_group("cli-run")
 UUID = "[0-9a-f]{8}-[0-9a-f-]{27}"
 
 

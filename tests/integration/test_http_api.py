@@ -1,6 +1,7 @@
 """All routes, over a real socket."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def test_summary_counts_sessions(api: httpx2.Client, session: str) -> None:
 
 
 def test_metrics_are_prometheus_text(api: httpx2.Client, session: str) -> None:
-    repl(api, session, "1")
+    repl(api, session, "console.log('said'); 1")
     response = api.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain")
     lines = response.text.splitlines()
@@ -92,6 +93,20 @@ def test_metrics_are_prometheus_text(api: httpx2.Client, session: str) -> None:
         assert int(next(line for line in lines if line.startswith(name)).split()[1]) > 0
     for line in lines:
         assert line.startswith("#") or float(line.rpartition(" ")[2]) >= 0
+
+
+def test_what_ends_in_the_background_is_counted(api: httpx2.Client, session: str) -> None:
+    def failed() -> int:
+        found = re.search(r'execution_total\{kind="repl",status="error"\} (\d+)', api.get("/metrics").text)
+        return 0 if found is None else int(found[1])
+
+    before = failed()
+    body = {"session_id": session, "input": "for (let n = 0; n < 1e6; n++); throw new Error('at last')"}
+    made = api.post("/executions/repl", json=body, headers={"Prefer": "respond-async"})
+    assert made.status_code == 202
+    ended = api.get(f"/executions/{made.json()['id']}/wait", params={"timeout_ms": 20_000}).json()
+    assert ended["status"] == "error"
+    assert failed() == before + 1
 
 
 def test_head_is_get_without_a_body(api: httpx2.Client) -> None:

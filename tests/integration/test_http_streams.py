@@ -66,7 +66,7 @@ def test_an_execution_from_its_beginning_to_its_end(api: httpx2.Client, session:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-store", "no")
         first, *found, end = messages(response)
-    assert first == {"retry": "1000"}
+    assert first == {"id": "0", "retry": "1000"}
     events = api.get(f"/executions/{made['id']}/events").json()
     assert [message.json for message in found] == events
     assert [message["event"] for message in found] == [event["type"] for event in events]
@@ -108,10 +108,14 @@ def test_a_session_from_now_on_and_from_the_start(api: httpx2.Client, session: s
     before = repl(api, session, "'before'")
     with api.stream("GET", f"/sessions/{session}/stream") as response:
         found = messages(response)
-        assert next(found) == {"retry": "1000"}
+        first = next(found)
+        assert first["retry"] == "1000"
         after = repl(api, session, "'after'")
         seen = next(message for message in found if "event" in message)
         assert seen.json["execution_id"] == after["id"]
+    with api.stream("GET", f"/sessions/{session}/stream", headers={"Last-Event-ID": first["id"]}) as response:
+        again = next(message for message in messages(response) if "event" in message)
+        assert again == seen  # who was cut off before the first event misses nothing
     with api.stream("GET", f"/sessions/{session}/stream", params={"after": "start"}) as response:
         all_of_it = [message for message in _until(messages(response), after["id"], after["seq"]) if "event" in message]
     assert [message.json["execution_id"] for message in all_of_it] == [before["id"]] * before["seq"] + [after["id"]] * after[

@@ -60,8 +60,11 @@ async def _place(
         if session is None and template is None:
             yield local, await local.begin(lang or "javascript", {}, None, {}), True
             return
+        found: tuple[Json, bool] | None = None
         with suppress(SessionNotFound):
-            yield local, *await _session_at(local, session, template)
+            found = await _session_at(local, session, template)
+        if found is not None:
+            yield local, *found
             return
     if store is not None:
         raise SessionNotFound(f"there is no session {session!r} in this store")

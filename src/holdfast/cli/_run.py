@@ -110,6 +110,8 @@ def _attend(address: str, json: bool, begin: Callable[[Local, Attended], Awaitab
     try:
         execution = asyncio.run(go())
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            say()  # after the ^C
         _say_how_to_go_on(address, attended.session)
         return Exit.INTERRUPTED
     if execution["status"] not in FINAL:

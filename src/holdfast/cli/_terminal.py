@@ -1,6 +1,7 @@
 """The terminal: colour or none, text that cannot take it over, and lines that are read when somebody waits for them."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -94,7 +95,7 @@ class Lines:
                 chunk = os.read(self._descriptor, _CHUNK)
             except OSError:
                 chunk = b""
-            if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits any more
                 loop.call_soon_threadsafe(_settle, future, chunk)
 
         threading.Thread(target=read, name="holdfast-stdin", daemon=True).start()

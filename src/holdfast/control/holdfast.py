@@ -18,7 +18,7 @@ from holdfast.control.sessions import Sessions
 from holdfast.control.templates import Templates
 from holdfast.domain import HoldfastError, Retention, SessionBusy, SessionState
 from holdfast.libraries import LibraryCache
-from holdfast.runtime import Close, Function, Runtime, RuntimeClosed, Settings, Tool
+from holdfast.runtime import Close, Function, Observer, Runtime, RuntimeClosed, Settings, Tool
 from holdfast.runtime.core import Core
 from holdfast.runtime.resident import Resident
 from holdfast.store import Store, StoreUnknown, open_store
@@ -162,6 +162,12 @@ class Holdfast:
         runtime = self._opened()
         counts = await runtime.call(runtime.store.count_sessions)
         return {"sessions": {state.value: counts.get(state, 0) for state in SessionState}} | runtime.figures
+
+    def observe(self, observer: Observer) -> None:
+        """Has every step of this process told to `observer`, on the event loop, after it is durable: its execution and its events. It must
+        be quick, and must change nothing.
+        """
+        self._opened().observer = observer
 
     # ---- retention -----------------------------------------------------------------------------------------------------------------
 

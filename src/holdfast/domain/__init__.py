@@ -3,6 +3,7 @@
 from holdfast.domain import _replies as replies
 from holdfast.domain._budget import Budget, Spent
 from holdfast.domain._context import budget_of, namespace_of
+from holdfast.domain._effects import EffectKind
 from holdfast.domain._errors import (
     AnswerAmbiguous,
     AnswerConflict,
@@ -87,6 +88,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointNotFound",
     "Conflict",
+    "EffectKind",
     "ErrorEntry",
     "ErrorEntryNotFound",
     "Event",

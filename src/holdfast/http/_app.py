@@ -57,6 +57,7 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None") -> App:
     """The REST API of an opened Holdfast. Without tokens everybody may do everything: only for tests, and for what is closed otherwise."""
     api = FastAPI(title="Holdfast", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     metrics = Metrics()
+    hf.observe(metrics.observe)
     api.state.hf, api.state.config, api.state.metrics = hf, config, metrics
     api.state.stopping = asyncio.Event()
     for group in _ALL:
@@ -64,7 +65,7 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None") -> App:
             _add(api, plan)
     hot = [route for route in api.routes if isinstance(route, HotRoute)]
     for route in hot:
-        route.hf, route.counted = hf, metrics
+        route.hf = hf
     api.add_exception_handler(HTTPException, _errors.on_http_error)
     _describe(api)
     public = {PREFIX + plan.path for group in _ALL for plan in group.plans if plan.scope is None} | {DOCUMENT, DOCS}

@@ -9,9 +9,8 @@ from holdfast.http import _examples, _plain
 from holdfast.http._answers import Json
 from holdfast.http._call import READ, RUN
 from holdfast.http._errors import OutputLimitExceeded
-from holdfast.http._metrics import Metrics
 from holdfast.http._params import ExecutionId, Key, Listed, StartCall, is_async, key_of
-from holdfast.http._routes import Counted, Hf, Routes
+from holdfast.http._routes import Hf, Routes
 from holdfast.http._sessions import budget_of
 from holdfast.http.models import _base
 from holdfast.http.models import _executions as models
@@ -34,30 +33,15 @@ _ASYNC: Final = {"Preference-Applied": "respond-async"}
 _LONGEST_WAIT_MS: Final = 60_000
 
 
-def told(turn: Turn, status: int, counted: Metrics, headers: dict[str, str] | None = None) -> Json:
+def told(turn: Turn, status: int, headers: dict[str, str] | None = None) -> Json:
     """Where an execution stands. One that said more than it may is recorded, and refused as vm-system does."""
-    execution = turn.execution
-    if status != 202:
-        _count(turn, counted)
-        error = execution.error
-        if error is not None and error.get("limit") in _LOUD and error.get("code") == "LIMIT_EXCEEDED":
-            breach = {name: error.get(name) for name in ("limit", "allowed", "actual")}
-            raise OutputLimitExceeded(error.get("message")).with_details(
-                session_id=str(execution.session_id), execution_id=str(execution.id), **breach
-            )
-    answer = Json(_plain.turn(turn), status, headers)
-    if execution.ended_at is not None:
-        counted.output.add(count=len(answer.body))
-    return answer
-
-
-def _count(turn: Turn, counted: Metrics) -> None:
-    execution = turn.execution
-    kind = execution.kind.value
-    counted.executions.add(kind, execution.status.value)
-    if execution.ended_at is not None:
-        counted.execution_ms.add(execution.ended_at - execution.started_at, kind)
-        counted.events.add(count=execution.seq)
+    execution, error = turn.execution, turn.execution.error
+    if status != 202 and error is not None and error.get("limit") in _LOUD and error.get("code") == "LIMIT_EXCEEDED":
+        breach = {name: error.get(name) for name in ("limit", "allowed", "actual")}
+        raise OutputLimitExceeded(error.get("message")).with_details(
+            session_id=str(execution.session_id), execution_id=str(execution.id), **breach
+        )
+    return Json(_plain.turn(turn), status, headers)
 
 
 @routes.add(
@@ -71,7 +55,7 @@ def _count(turn: Turn, counted: Metrics) -> None:
     hot=models.ReplRequest,
     extra={"body": {"session_id": _examples.SESSION_ID, "input": "1 + 1"}, "async": True},
 )
-async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest, counted: Counted) -> Json:
+async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest) -> Json:
     """Runs a snippet as a REPL does, to its end or until it waits for somebody. A script that fails is 201 with status `error`."""
     background = is_async(call)
     turn = await hf.executions.run(
@@ -82,7 +66,7 @@ async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest, counted: C
         background=background,
         idempotency_key=key_of(call),
     )
-    return told(turn, 202, counted, _ASYNC) if background else told(turn, 201, counted)
+    return told(turn, 202, _ASYNC) if background else told(turn, 201)
 
 
 @routes.add(
@@ -99,7 +83,7 @@ async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest, counted: C
         "async": True,
     },
 )
-async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest, counted: Counted) -> Json:
+async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest) -> Json:
     """Runs a file of the session's worktree. `args` and `env` are `__ARGS__` and `__ENV__` in it."""
     background = is_async(call)
     turn = await hf.executions.run_path(
@@ -112,7 +96,7 @@ async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest, counted
         background=background,
         idempotency_key=key_of(call),
     )
-    return told(turn, 202, counted, _ASYNC) if background else told(turn, 201, counted)
+    return told(turn, 202, _ASYNC) if background else told(turn, 201)
 
 
 @routes.add(
@@ -129,7 +113,7 @@ async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest, counted
         "async": True,
     },
 )
-async def run_strategy(hf: Hf, call: StartCall, body: models.StrategyRequest, counted: Counted) -> Json:
+async def run_strategy(hf: Hf, call: StartCall, body: models.StrategyRequest) -> Json:
     """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`."""
     background = is_async(call)
     turn = await hf.executions.strategy(
@@ -141,7 +125,7 @@ async def run_strategy(hf: Hf, call: StartCall, body: models.StrategyRequest, co
         background=background,
         idempotency_key=key_of(call),
     )
-    return told(turn, 202, counted, _ASYNC) if background else told(turn, 201, counted)
+    return told(turn, 202, _ASYNC) if background else told(turn, 201)
 
 
 @routes.add("GET", "/executions", READ, list[models.Execution], errors=("SESSION_NOT_FOUND",), example=[_examples.EXECUTION])
@@ -192,13 +176,10 @@ def _seq(cursor: str) -> int:
     errors=(*_NOT_FOUND, "IDEMPOTENCY_CONFLICT"),
     example=_examples.EXECUTION | {"status": "cancelled", "result": None},
 )
-async def cancel_execution(hf: Hf, execution_id: ExecutionId, key: Key, counted: Counted) -> Json:
+async def cancel_execution(hf: Hf, execution_id: ExecutionId, key: Key) -> Json:
     """Stops an execution, running or paused. The session can be used afterwards. One that has ended stays as it is."""
-    before = await hf.executions.get(execution_id)
-    turn = Turn(await hf.sessions.get(before.session_id), await hf.executions.cancel(execution_id, idempotency_key=key), [])
-    if before.ended_at is None:
-        _count(turn, counted)
-    return Json(_plain.turn(turn))
+    cancelled = await hf.executions.cancel(execution_id, idempotency_key=key)
+    return Json(_plain.turn(Turn(await hf.sessions.get(cancelled.session_id), cancelled, [])))
 
 
 @routes.add("GET", "/executions/{execution_id}/wait", READ, models.Execution, errors=_NOT_FOUND, example=_examples.PAUSED)

@@ -1,10 +1,13 @@
 """Figures for Prometheus, in its text format: counters, gauges and histograms, kept here and written when they are asked for."""
 
 import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from holdfast.domain import Event, EventType, Execution
+
 TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_CONSOLE: Final = EventType.CONSOLE.value
 _MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
 
 Labels = tuple[str, ...]
@@ -73,16 +76,26 @@ class Metrics:
     def __init__(self) -> None:
         self.session_creates = Counter("session_creates_total", "Sessions made.")
         self.session_crashes = Counter("session_crashes_total", "Sessions that crashed as they started.")
-        self.executions = Counter("execution_total", "Executions that have ended or wait.", ("kind", "status"))
+        self.executions = Counter("execution_total", "Executions that have ended.", ("kind", "status"))
         self.execution_ms = Histogram(
             "execution_duration_ms", "From the start of an execution to its end, with waiting.", ("kind",)
         )
-        self.events = Counter("execution_events_total", "Events of executions that have ended.")
-        self.output = Counter("execution_output_bytes_total", "Bytes of the answers that told of executions that have ended.")
+        self.events = Counter("execution_events_total", "Events of executions.")
+        self.output = Counter("execution_output_bytes_total", "What scripts said on their console.")
         self.requests = Counter("http_requests_total", "Requests answered.", ("route", "status"))
         self.request_ms = Histogram(
             "http_request_duration_ms", "From the first byte of a request to the end of its answer.", ("route",)
         )
+
+    def observe(self, execution: Execution, events: Sequence[Event]) -> None:
+        """A step of an execution is durable."""
+        self.events.add(count=len(events))
+        said = sum(len(event.payload.get("text", "").encode("utf-8", "replace")) for event in events if event.type == _CONSOLE)
+        if said:
+            self.output.add(count=said)
+        if execution.ended_at is not None:
+            self.executions.add(execution.kind.value, execution.status.value)
+            self.execution_ms.add(execution.ended_at - execution.started_at, execution.kind.value)
 
     def text(self, *gauges: list[str]) -> str:
         counted = (

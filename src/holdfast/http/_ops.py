@@ -32,7 +32,7 @@ async def health(hf: Hf) -> Json:
 
 
 @routes.add("GET", "/health/live", None, models.Health, example=_OK, hot=NoBody)
-async def health_live(hf: Hf, call: Asked, counted: Counted) -> Json:
+async def health_live(hf: Hf, call: Asked) -> Json:
     """Whether the daemon answers. Nothing else is looked at."""
     return Json(_OK)
 

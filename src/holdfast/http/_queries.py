@@ -9,7 +9,7 @@ from holdfast.http._answers import Json
 from holdfast.http._call import ANSWER, READ
 from holdfast.http._executions import told
 from holdfast.http._params import HotCall, Key, Listed, QueryId, SessionId, key_of
-from holdfast.http._routes import Counted, Hf, Routes
+from holdfast.http._routes import Hf, Routes
 from holdfast.http.models import _base
 from holdfast.http.models import _executions as models
 
@@ -82,9 +82,7 @@ async def get_query(hf: Hf, session_id: SessionId, query_id: QueryId) -> Json:
     hot=models.AnswerRequest,
     extra={"body": {"value": "Ada", "usage": {"prompt_tokens": 12, "completion_tokens": 3}}},
 )
-async def answer_query(
-    hf: Hf, call: HotCall, body: models.AnswerRequest, counted: Counted, session_id: SessionId, query_id: QueryId
-) -> Json:
+async def answer_query(hf: Hf, call: HotCall, body: models.AnswerRequest, session_id: SessionId, query_id: QueryId) -> Json:
     """Answers a query with a value, or with an error that is raised where the script asked.
 
     The same answer again is accepted and changes nothing; another one is ANSWER_CONFLICT. Tells where the execution stands then.
@@ -95,7 +93,7 @@ async def answer_query(
     else:
         usage = None if body.usage is None else body.usage.as_dict()
         turn = await hf.queries.answer(session_id, body.value, query=query_id, usage=usage, idempotency_key=key)
-    return told(turn, 200, counted)
+    return told(turn, 200)
 
 
 @routes.add(
@@ -108,12 +106,12 @@ async def answer_query(
     hot=models.AnswersRequest,
     extra={"body": {"answers": {"q-1": "Ada", "q-2": True}}},
 )
-async def answer_session(hf: Hf, call: HotCall, body: models.AnswersRequest, counted: Counted, session_id: SessionId) -> Json:
+async def answer_session(hf: Hf, call: HotCall, body: models.AnswersRequest, session_id: SessionId) -> Json:
     """Answers several queries, all or none; or, with `value`, the only one that is open."""
     key = key_of(call)
     if "answers" in body.model_fields_set:
-        return told(await hf.queries.answer_many(session_id, body.answers, idempotency_key=key), 200, counted)
-    return told(await hf.queries.answer(session_id, body.value, idempotency_key=key), 200, counted)
+        return told(await hf.queries.answer_many(session_id, body.answers, idempotency_key=key), 200)
+    return told(await hf.queries.answer(session_id, body.value, idempotency_key=key), 200)
 
 
 @routes.add(
@@ -124,6 +122,6 @@ async def answer_session(hf: Hf, call: HotCall, body: models.AnswersRequest, cou
     errors=_ANSWER,
     example=_examples.EXECUTION | {"status": "error", "result": None},
 )
-async def cancel_query(hf: Hf, session_id: SessionId, query_id: QueryId, key: Key, counted: Counted) -> Json:
+async def cancel_query(hf: Hf, session_id: SessionId, query_id: QueryId, key: Key) -> Json:
     """Withdraws a query: it raises in the script with code QUERY_CANCELLED. Twice is fine."""
-    return told(await hf.queries.cancel(session_id, query_id, idempotency_key=key), 200, counted)
+    return told(await hf.queries.cancel(session_id, query_id, idempotency_key=key), 200)

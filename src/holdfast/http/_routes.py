@@ -155,7 +155,6 @@ class HotRoute(ApiRoute):
     """A route whose handler is called with as little in between as there can be."""
 
     hf: Holdfast
-    counted: Metrics
 
     def __init__(self, *args: Any, plan: Plan, **options: Any) -> None:
         super().__init__(*args, plan=plan, **options)
@@ -170,9 +169,9 @@ class HotRoute(ApiRoute):
                 self._check_queries(Request(scope))
             if plan.hot is not None and plan.hot is not NoBody:
                 body = _body.parsed(plan.hot, call.body)
-                answer = await plan.handler(self.hf, call, body, self.counted, **scope["path_params"])
+                answer = await plan.handler(self.hf, call, body, **scope["path_params"])
             else:
-                answer = await plan.handler(self.hf, call, self.counted, **scope["path_params"])
+                answer = await plan.handler(self.hf, call, **scope["path_params"])
         except Exception as error:  # noqa: BLE001 - as the handlers of FastAPI's routes do
             answer = answer_to(error, call.request_id)
         await send({"type": "http.response.start", "status": answer.status_code, "headers": answer.raw_headers})

@@ -24,11 +24,12 @@ from holdfast.runtime import RuntimeClosed
 routes: Final = Routes("events")
 
 _HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-_FIRST: Final = b"retry: 1000\n\n"
+_FIRST: Final = b"id: %b\nretry: 1000\n\n"
+"""Where the stream begins: who is cut off before the first event goes on from there."""
 _HEARTBEAT: Final = b": hb\n\n"
 _EXAMPLE: Final = "\n\n".join(
     (
-        "retry: 1000",
+        "id: 1\nretry: 1000",
         f"id: 2\nevent: value\ndata: {encoded(_examples.EVENT).decode()}",
         ": hb",
         "id: 2\nevent: end\ndata: {}",
@@ -74,7 +75,7 @@ class EventStream(Response):
             await send({"type": "http.response.body"})
 
     async def _pump(self, send: Send) -> None:
-        await send({"type": "http.response.body", "body": _FIRST, "more_body": True})
+        await send({"type": "http.response.body", "body": _FIRST % self._feed.cursor.encode(), "more_body": True})
         try:
             async for told in self._feed:
                 if told is None:

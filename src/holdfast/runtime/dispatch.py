@@ -50,6 +50,10 @@ class Task:
     """The execution whose interrupted step it runs again first, while it does."""
     stopped: bool = False
     """Whether that was told to stop."""
+    replayed: Commit | None = None
+    """What that came to; it counts whatever becomes of the job."""
+    commit: Commit | None = None
+    """What the job itself came to."""
 
     def is_cancelled(self) -> bool:
         if self.replays is None:
@@ -87,10 +91,14 @@ class Slot:
 
 
 class Dispatcher:
-    """Gives jobs to workers, and their results to callers. `settled` is called on the loop after each job that has worked."""
+    """Gives jobs to workers, and their results to callers. On the loop, `settled` is called after each job that has worked, and `written`
+    after each commit of one.
+    """
 
-    def __init__(self, core: Core, most_resident: int, settled: Callable[[Resident], None]) -> None:
-        self._core, self._most, self._settled = core, most_resident, settled
+    def __init__(
+        self, core: Core, most_resident: int, settled: Callable[[Resident], None], written: Callable[[Commit], None]
+    ) -> None:
+        self._core, self._most, self._settled, self._written = core, most_resident, settled, written
         self._loop = asyncio.get_running_loop()
         self._bell = Bell(self._loop, self._settle)
         self._slots: OrderedDict[UUID, Slot] = OrderedDict()
@@ -213,7 +221,12 @@ class Dispatcher:
             if task.ended is not None:
                 task.ended.set_result(None)
                 task.ended = None
+            if task.replayed is not None:
+                self._written(task.replayed)
+                task.replayed = None
             if error is None:
+                if task.commit is not None:
+                    self._written(task.commit)
                 self._succeeded(slot, task)
             else:
                 self._failed(slot, task, error)
@@ -329,6 +342,7 @@ class Dispatcher:
         commit: Commit | None = None
         problem: HoldfastError | Park | None = None
         task.ran = task.over = False
+        task.commit = None
         if task.job.looks and not self._is_current(slot):
             self._drop(slot)
         kept = slot.resident is not None
@@ -341,7 +355,7 @@ class Dispatcher:
                 task.ran = True  # if this fails, what is in memory is not what is in the store
                 task.replays = resident.begun.execution_id
                 try:
-                    self._go_on(resident, task.job)
+                    task.replayed = self._go_on(resident, task.job)
                 finally:
                     task.replays = None
                 if task.stopped:  # a sandbox that was told to stop would do so at its next step
@@ -349,7 +363,7 @@ class Dispatcher:
                 task.ran = False
             task.job.check(core, resident)
             task.ran = True
-            commit = task.job.run(core, resident)
+            commit = task.commit = task.job.run(core, resident)
         except (HoldfastError, Park) as error:
             problem = error
         except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is, and the thread goes on
@@ -382,7 +396,7 @@ class Dispatcher:
         except HoldfastError:
             return True
 
-    def _go_on(self, resident: Resident, job: Job) -> None:
+    def _go_on(self, resident: Resident, job: Job) -> Commit:
         """Runs the step again that was under way when its process died."""
         owner, begun = resident.session.owner, resident.begun
         assert begun is not None
@@ -390,8 +404,10 @@ class Dispatcher:
             if isinstance(job, Start) and job.wait:
                 raise Park
             raise SessionBusy("the session runs in another process")
-        self._core.committer.commit(replay(self._core, resident, begun, closing=isinstance(job, Close)))
+        commit = replay(self._core, resident, begun, closing=isinstance(job, Close))
+        self._core.committer.commit(commit)
         self.recovered += 1
+        return commit
 
     def flushed(self) -> None:
         """On any thread: jobs have ended."""

@@ -5,20 +5,12 @@ Both are granted by a template's capabilities, of kind `function` and `tool`; a 
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from holdfast.domain import EffectKind
 
-class EffectKind(StrEnum):
-    """What may happen to a function's effect when a process ends while it runs."""
 
-    READ = "read"
-    """It changes nothing: after a crash it is simply called again."""
-    IDEMPOTENT = "idempotent"
-    """Twice is as good as once: after a crash it is called again."""
-    ONCE = "once"
-    """It must not happen twice. That it is about to happen is made durable first; after a crash in between the script is told that
-    nobody knows."""
+__all__ = ["EffectKind", "Function", "Tool"]
 
 
 @dataclass(frozen=True, slots=True)

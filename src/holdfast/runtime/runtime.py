@@ -21,6 +21,8 @@ from uuid import UUID
 from holdfast.domain import (
     EXECUTION,
     Answer,
+    Event,
+    Execution,
     ExecutionStatus,
     HoldfastError,
     InvalidValue,
@@ -43,7 +45,7 @@ from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.starting import StartUp
 from holdfast.sandbox import HostError
-from holdfast.store import Store, StoreError
+from holdfast.store import Commit, Store, StoreError
 
 _log: Final = logging.getLogger("holdfast.runtime")
 _HORIZON_MS: Final = 5_000
@@ -53,6 +55,7 @@ _MOST_RECOVERING: Final = 4
 _MOST_INTERRUPTED: Final = 10_000
 _MOST_CALLS: Final = 16
 
+Observer = Callable[[Execution, list[Event]], None]
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
@@ -105,6 +108,8 @@ class Runtime:
         self._functions = {function.name: function for function in functions}
         self._tools = {tool.name: tool for tool in tools}
         self._moves = Moves()
+        self.observer: Observer | None = None
+        """Hears of every step of this process, on the loop, after it is durable: its execution and its events."""
         self._due: list[tuple[float, UUID, int]] = []
         """When to wake which session by this process's clock, and what the session itself calls that time."""
         self._seen = 0.0
@@ -140,7 +145,7 @@ class Runtime:
         self._opening = loop.run_in_executor(self._calls, self._open)
         self.core = await asyncio.shield(self._opening)  # the thread comes to its end, also if nobody waits for it any more
         self.core.committer = Committer(self.store, lambda: self._dispatcher.flushed())
-        self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled)
+        self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled, self._written)
         self._dispatches = True
         self.core.watch = self._dispatcher.workers
         await self._look_around()
@@ -255,6 +260,11 @@ class Runtime:
         task.add_done_callback(self._background.discard)
 
     # ---- after each job ------------------------------------------------------------------------------------------------------------
+
+    def _written(self, commit: Commit) -> None:
+        if self.observer is not None:
+            for execution in (*commit.new_executions, *commit.executions):
+                self.observer(execution, [event for step in commit.steps for event in step.events])
 
     def _settled(self, resident: Resident) -> None:
         session, execution = resident.session, resident.execution
