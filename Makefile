@@ -22,7 +22,7 @@ DEVELOPMENT := .venv/.development
 .PHONY: demo test lint bench clean
 
 demo: $(PACKAGE)
-	$(BIN)/python examples/demo.py
+	$(BIN)/holdfast demo
 
 test: $(DEVELOPMENT)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup

@@ -104,6 +104,7 @@ def stream(folder: Path) -> Iterator[Row]:
 def command(folder: Path) -> Iterator[Row]:
     """`holdfast run -e '1+1'`: from the start of the process to its result."""
     environment = {**os.environ, "HOLDFAST_DATA_DIR": str(folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command has its bytecode
     holdfast = Path(sys.executable).with_name("holdfast")
 
     def once() -> float:

@@ -185,7 +185,7 @@ async def _two(address: str) -> tuple[Holdfast, Holdfast, Any]:
 @scene
 async def test_waiting_for_a_session_that_runs_elsewhere(durable: str) -> None:
     one, other, here = await _two(durable)
-    running = await one.executions.run(here, COUNT.format(20_000_000), background=True)
+    running = await one.executions.run(here, COUNT.format(6_000_000), background=True)
     with refused("SESSION_BUSY"):
         await other.executions.run(here, "1")
     waited = await other.executions.run(here, "n + 1", wait=True)
@@ -214,10 +214,10 @@ async def test_waiting_for_a_session_that_is_deleted_elsewhere(durable: str) -> 
 @scene
 async def test_the_same_request_waits_for_the_one_that_runs_elsewhere(durable: str) -> None:
     one, other, here = await _two(durable)
-    first = asyncio.ensure_future(one.executions.run(here, COUNT.format(20_000_000), idempotency_key="k"))
+    first = asyncio.ensure_future(one.executions.run(here, COUNT.format(6_000_000), idempotency_key="k"))
     while not (await other.executions.list(here)).items:  # until it is known that it runs
         await asyncio.sleep(0.02)
-    again = await other.executions.run(here, COUNT.format(20_000_000), idempotency_key="k")
+    again = await other.executions.run(here, COUNT.format(6_000_000), idempotency_key="k")
     assert (await first).execution.result == again.execution.result is not None
     await other.__aexit__(None, None, None)
     await one.__aexit__(None, None, None)

@@ -99,6 +99,7 @@ class TestSourceDistribution:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+@pytest.mark.xdist_group("wheel")  # which is built once for all of them
 class TestWheel:
     def test_is_for_every_platform_and_has_the_guests(self, wheel: Path) -> None:
         assert wheel.name.endswith("-py3-none-any.whl")

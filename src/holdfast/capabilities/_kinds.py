@@ -57,7 +57,7 @@ def take(kind: Any, value: Any) -> Any:
         raise Mismatch
     if kind is int and not -_SAFE <= value <= _SAFE:
         raise Mismatch
-    if kind is str and not _is_whole(value):
+    if kind is str and not is_whole(value):
         raise Mismatch
     return value
 
@@ -146,7 +146,7 @@ def read_config(kind: type[Config], given: Mapping[str, Any], where: str) -> Con
         raise InvalidValue(f"{where}.{error}") from None
 
 
-def _is_whole(text: str) -> bool:
+def is_whole(text: str) -> bool:
     """Whether there is no half of a surrogate pair in it."""
     try:
         text.encode()

@@ -40,8 +40,8 @@ class Scope:
     worktree: str | None
     is_stopped: Callable[[], bool]
     """Whether the step that runs was told to stop. Whoever waits looks at this."""
-    time_left: Callable[[], float]
-    """Seconds until the step that runs exceeds its limits of time."""
+    time_left: Callable[[bool], float]
+    """Seconds until the step that runs exceeds a limit of time: that of all time, or with True also that of computing."""
 
     @property
     def root(self) -> str:
@@ -74,7 +74,7 @@ class NativeModule:
     @classmethod
     def functions(cls) -> dict[str, EffectKind]:
         """What scripts see, in the order in which it is written, that of the base classes first."""
-        found = {}
+        found: dict[str, EffectKind] = {}
         for base in reversed(cls.__mro__):
             found |= {name: getattr(member, _MARK) for name, member in vars(base).items() if hasattr(member, _MARK)}
         return found

@@ -23,6 +23,8 @@ from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
 LARGEST: Final = 16 << 20
 """Bytes of a file."""
 
+SIDE_FILES: Final = ("-journal", "-wal", "-shm")
+"""How files end that SQLite keeps beside a database. It does what they say, such as to delete a file anywhere: nobody else writes them."""
 MOST_ENTRIES: Final = 10_000
 """Names in a folder."""
 
@@ -159,6 +161,14 @@ def write_file(root: str, path: str, data: bytes) -> None:
         walk.write(walk.to_file(names, new=True), data)
 
 
+def find_place(root: str, path: str) -> list[str]:
+    """The names that really lead to a file, which need not be there yet; its folder must be."""
+    names = locate(root, path)
+    with _Walk(root) as walk, _told("this cannot be looked at"):
+        name = walk.to_file(names, new=True)
+        return [*walk.names, name]
+
+
 def locate(root: str, path: str) -> list[str]:
     """The names that lead from a root to a path: relative to it, or absolute and within it. Empty for the root itself."""
     if not isinstance(path, str) or not path.strip():
@@ -263,6 +273,8 @@ class _Walk:
 
     def write(self, name: str, data: bytes) -> None:
         """A file of the folder that the walk has come to: another one first, which then takes its place."""
+        if name.endswith(SIDE_FILES):
+            raise InvalidPath("this name is kept for a database")
         mode = 0o644
         with contextlib.suppress(FileNotFoundError):
             mode = os.stat(name, dir_fd=self.folder, follow_symlinks=False).st_mode & 0o777

@@ -84,17 +84,17 @@ def _guests(_: Globals) -> Iterator[Finding]:
 
     from holdfast.sandbox import LANGUAGES, Engine
 
+    digests = []
     with Engine() as engine:
         for language in LANGUAGES:
             began = time.perf_counter()
-            engine.guest(language)
+            digests.append(engine.guest(language).digest.hex())
             took = (time.perf_counter() - began) * 1000
             yield Finding(f"guest {language}", "ok", f"loads in {took:.0f} ms")
     from holdfast.sandbox._cache import default_directory
 
     folder = default_directory()
-    cached = [] if folder is None else sorted(path for path in (folder / "modules").glob("*.cwasm"))
-    if len(cached) >= len(LANGUAGES):
+    if folder is not None and all(any((folder / "modules").glob(f"{digest}-*")) for digest in digests):
         yield Finding("guests cached", "ok", f"compiled once, in {folder}")
     else:
         hint = "set HOLDFAST_CACHE_DIR to a folder that only you can write to; without one each start compiles them anew"

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli._attending import Attended, attend, document
@@ -111,9 +112,9 @@ class Repl:
             if snippet is None:
                 return
             if snippet.partition(" ")[0].strip() in DOTS:
-                goes_on = await self.told(lambda words=snippet: dots.do(words))  # type: ignore[misc]
+                goes_on = await self.told(partial(dots.do, snippet))
             elif snippet.strip():
-                goes_on = await self.told(lambda text=snippet: self.run(text))  # type: ignore[misc]
+                goes_on = await self.told(partial(self.run, snippet))
 
     async def told(self, work: Callable[[], Awaitable[bool]]) -> bool:
         try:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from holdfast.capabilities import check_module, parse_path
+from holdfast.capabilities import check_config, check_module, parse_path
 from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control._versions import Change, Versions
@@ -54,6 +54,7 @@ class TemplateEdits:
         if type(enabled) is not bool:
             raise InvalidValue("a capability is enabled or not: say True or False")
         added = Capability(kind, name, enabled, _given.mapping(config, "config"))
+        check_config(kind, name, added.config)
 
         def change(spec: TemplateSpec) -> TemplateSpec:
             if any((known.kind, known.name) == (kind, name) for known in spec.capabilities):

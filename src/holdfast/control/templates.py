@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from holdfast.capabilities import check_config
 from holdfast.control import _given
 from holdfast.control._edits import TemplateEdits, which
 from holdfast.control._versions import Change, check_sources
@@ -236,5 +237,5 @@ def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
             raise InvalidValue("a capability is enabled or not: say True or False")
         if capability.config is None:
             raise InvalidValue("a capability's config must be an object; leave it out if there is none")
-        _given.mapping(capability.config, "a capability's config")
+        check_config(capability.kind, capability.name, _given.mapping(capability.config, "a capability's config"))
     return parts

@@ -11,14 +11,15 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Self, get_type_hints
 from uuid import NAMESPACE_OID, UUID, uuid5
-
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from holdfast.domain._errors import ErrorEntryNotFound, InvalidValue
 from holdfast.domain._ids import new_id
 from holdfast.domain._states import Machine
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Clock = Callable[[], datetime]
 
@@ -249,6 +250,8 @@ allowed from QUESTIONNAIRE: BUILD_SPEC, FAILED
         schema = data.get("schema_version", SCHEMA)
         if type(schema) is not int or not 1 <= schema <= SCHEMA:
             raise InvalidValue(f"this workflow's record has schema version {str(schema)[:20]!r}; known are 1 to {SCHEMA}")
+        from pydantic import ValidationError
+
         try:
             document = _document().model_validate(copy.deepcopy(dict(data)))
         except ValidationError as error:
@@ -314,8 +317,10 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _document() -> type[BaseModel]:
+def _document() -> "type[BaseModel]":
     """The types of all fields, as a model: built when the first record is read, since that takes some milliseconds."""
+    from pydantic import ConfigDict, create_model
+
     hints = get_type_hints(WorkflowSession)
     shape: dict[str, Any] = {each.name: (hints[each.name], None) for each in fields(WorkflowSession)}
     return create_model("Document", __config__=ConfigDict(extra="ignore"), **shape)

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
 
-from holdfast.domain import Fault, HoldfastError, NotFound
+from holdfast.domain import Fault, HoldfastError, InvalidValue, NotFound
 from holdfast.http._answers import Json
 from holdfast.http._statuses import INTERNAL, STATUSES, UNEXPECTED, status_of
 
@@ -157,13 +157,7 @@ def refusal(errors: Sequence[Any]) -> HoldfastError:
     message = f"{first['field']}: {first['problem']}" if first["field"] else first["problem"]
     if any(_is_wrong_kind(error) for error in errors):
         return InvalidRequest(message).with_details(problems=found)
-    return _Invalid(message).with_details(problems=found)
-
-
-class _Invalid(TransportError):
-    """A value is missing, or out of bounds."""
-
-    code = "VALIDATION_ERROR"
+    return InvalidValue(message).with_details(problems=found)
 
 
 def _is_wrong_kind(error: Any) -> bool:

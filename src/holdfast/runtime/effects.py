@@ -9,7 +9,6 @@ from typing import Any
 
 from holdfast.domain import EffectKind
 
-
 __all__ = ["EffectKind", "Function", "Tool"]
 
 

@@ -362,6 +362,7 @@ class Close(Job):
         commit = self._cancelled(core, resident) if session.state is SessionState.PAUSED else core.change(session)
         session.state = SESSION.next(session.state, SessionState.CLOSED)
         session.closed_at = session.updated_at = core.now(resident)
+        resident.close_modules()
         return commit
 
     def _cancelled(self, core: Core, resident: Resident) -> Commit:

@@ -1,11 +1,14 @@
 """A session in memory: its records as of the last commit, its sandbox, and the images that its next delta may be made against."""
 
+import math
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
+from holdfast.capabilities import NativeModules, Scope
 from holdfast.domain import Execution, Origin, Query, Session
+from holdfast.runtime.effects import Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
 from holdfast.sandbox import Image, Sandbox
@@ -48,7 +51,9 @@ class Resident:
         self.starters: dict[int, UUID | None] = {query.number: owner for query in loaded.open if query.started_at is not None}
         """Who runs the tools that were started when this process came to the session, as far as one can tell."""
         self.shelved = shelved
-        self.journal = Journal(shelved.functions, shelved.modules, self._begin)
+        self._native: NativeModules | None = None
+        functions = self._functions() if shelved.native else shelved.functions
+        self.journal = Journal(functions, shelved.modules, self._begin)
         self.begin: Callable[[], None] | None = None
         """Makes the step that runs durable; there only while one runs."""
         self.is_cancelled: Callable[[], bool] = bool
@@ -96,8 +101,28 @@ class Resident:
     def let_go(self) -> None:
         """Gives back all that is large. It is used no more, but parts of it refer to each other, and may be collected much later."""
         self.hibernate()
+        self.close_modules()
         self.journal.sandbox = None
         self._ladder, self._links = None, []
+
+    def close_modules(self) -> None:
+        """Gives back what native modules hold. If one is called again it begins anew."""
+        if self._native is not None:
+            self._native.close()
+
+    def _functions(self) -> dict[str, Function]:
+        """What the template grants, and the native modules of this session."""
+        worktree = self.session.worktree
+        scope = Scope(None if worktree is None else worktree.path, self._is_stopped, self._time_left)
+        self._native = NativeModules(self.shelved.native, scope)
+        own = {name: Function(name, call, kind) for name, call, kind in self._native.functions()}
+        return {**self.shelved.functions, **own}
+
+    def _is_stopped(self) -> bool:
+        return self.sandbox is not None and self.sandbox.cancelled
+
+    def _time_left(self, computing: bool) -> float:
+        return math.inf if self.sandbox is None else self.sandbox.time_left(computing=computing)
 
     def _begin(self) -> None:
         if self.begin is not None:

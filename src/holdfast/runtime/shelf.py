@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 import zstandard
 
+from holdfast.capabilities import Grant, granted
 from holdfast.domain import HoldfastError, InvalidValue, LibraryMissing, Limits, SourceFile, TemplateSpec, TemplateVersion
 from holdfast.runtime._errors import GuestMissing
 from holdfast.runtime.effects import Function, Tool
@@ -35,6 +36,7 @@ _KINDS: Final[dict[str, ModuleKind]] = {
     ".json": "json",
     ".lua": "script",
 }
+_SCHEME: Final = "holdfast:"
 _LARGEST: Final = 1 << 30
 _KEPT: Final = 64
 _KEPT_BAKED: Final = 4
@@ -56,6 +58,8 @@ class Shelved:
     functions: Mapping[str, Function]
     tools: Mapping[str, Tool]
     modules: Loader
+    native: tuple[Grant, ...]
+    """Native modules, of which each session has its own."""
 
     @property
     def startup(self) -> list[Startup]:
@@ -139,7 +143,8 @@ class Shelf:
         spec = version.spec
         functions = {name: function for name, function in self._functions.items() if spec.grants("function", name)}
         tools = {name: tool for name, tool in self._tools.items() if spec.grants("tool", name)}
-        return Shelved(version, template, functions, tools, _modules(spec, functions))
+        native = granted(spec)
+        return Shelved(version, template, functions, tools, _modules(spec, functions, native), native)
 
     def peek(self, template_id: UUID, number: int) -> Shelved | None:
         """A version if it is at hand: at no cost, for the event loop."""
@@ -211,8 +216,8 @@ def _language(spec: TemplateSpec) -> Language:
     raise InvalidValue(f"there is no language {repr(spec.language)[:40]}; there are {', '.join(LANGUAGES)}")
 
 
-def _modules(spec: TemplateSpec, functions: Mapping[str, Function]) -> Loader:
-    """The modules of a template: its files, and one for each group of functions that it grants."""
+def _modules(spec: TemplateSpec, functions: Mapping[str, Function], native: tuple[Grant, ...]) -> Loader:
+    """The modules of a template: its files, one for each group of functions that it grants, and native ones, which have two names."""
     modules: dict[str, Module] = {}
     for file in spec.modules:
         module = Module(_kind(file.filename, spec), file.text)
@@ -224,7 +229,25 @@ def _modules(spec: TemplateSpec, functions: Mapping[str, Function]) -> Loader:
         group, dot, member = name.rpartition(".")
         if dot:
             groups.setdefault(group, []).append(member)
-    return Modules(modules | {group: Module("functions", names=tuple(names)) for group, names in groups.items()})
+    for grant in native:
+        groups[grant.module.name] = list(grant.module.functions())
+    modules |= {group: Module("functions", names=tuple(names)) for group, names in groups.items()}
+    return (
+        _Native(modules, {f"{_SCHEME}{grant.module.name}": grant.module.name for grant in native})
+        if native
+        else Modules(modules)
+    )
+
+
+class _Native(Modules):
+    """A loader that knows native modules also as `holdfast:name`."""
+
+    def __init__(self, modules: Mapping[str, Module], others: Mapping[str, str]) -> None:
+        super().__init__(modules)
+        self._others = others
+
+    def resolve(self, specifier: str, referrer: str, kind: str) -> str:
+        return super().resolve(self._others.get(specifier, specifier), referrer, kind)
 
 
 def _kind(filename: str, spec: TemplateSpec) -> ModuleKind:

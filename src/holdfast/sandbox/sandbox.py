@@ -14,6 +14,7 @@ on the thread that runs it.
 """
 
 import ctypes
+import math
 import struct
 import sys
 import threading
@@ -340,6 +341,20 @@ class Sandbox:
     def cancelled(self) -> bool:
         """Whether `cancel` was called."""
         return self._cancelled
+
+    def time_left(self, *, computing: bool) -> float:
+        """Seconds until the step that runs exceeds a limit of time. For host functions that take long: they are not interrupted.
+
+        With `computing` they take the thread's own time, so that its limit counts too. To be called on the thread that runs the step.
+        """
+        limits, left = self.limits, math.inf
+        if self._untimed:
+            return left
+        if limits.wall_ms:
+            left = limits.wall_ms / 1000 - (time.monotonic() - self._started)
+        if limits.cpu_ms and computing:
+            left = min(left, limits.cpu_ms / 1000 - (time.thread_time() - self._started_cpu))
+        return left
 
     @property
     def memory(self) -> int:
