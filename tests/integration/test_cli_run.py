@@ -242,7 +242,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(holdfast, data, monkeypatch):
     assert "holdfast serve" in said.out
 
 
-def test_libraries_are_fetched_with_the_npm_on_the_path(holdfast, data, tmp_path, monkeypatch):
+def test_cac_02_cac_04_fixed_libraries_are_fetched_with_the_npm_on_the_path(holdfast, data, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     said = holdfast("libs", "download", "lodash")
     assert said.code == 1
@@ -262,6 +262,9 @@ def test_libraries_are_fetched_with_the_npm_on_the_path(holdfast, data, tmp_path
     npm.chmod(0o755)
     assert holdfast("libs", "download", "ramda").out == "ramda-0.29.0.js: 9 bytes\n"
     assert (data / "libraries" / "ramda-0.29.0.js").read_text() == "var R = 1"
+    npm.rename(tmp_path / "no npm")
+    assert holdfast("libs", "download", "ramda").code == 0  # it is there
+    (tmp_path / "no npm").rename(npm)
     assert holdfast("libs", "cache-info", "--json").json["bytes"] == 9
     assert holdfast("libs", "download", "lodash").code == 1
     assert holdfast("libs", "download", "../x@1.0.0").code == 1

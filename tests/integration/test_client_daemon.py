@@ -203,11 +203,14 @@ def test_a_daemon_that_is_killed_and_comes_back_is_not_noticed(daemon):
     assert told == [(execution, seq) for execution, numbers in stored.items() for seq in numbers]
 
 
-def test_the_page_about_the_client_is_right(daemon, monkeypatch):
+def test_what_the_pages_say_of_the_client_is_right(daemon, monkeypatch):
     monkeypatch.setenv("HOLDFAST_SERVER_URL", daemon.url)
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(daemon.folder / "data"))
     monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
-    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) > 5
-    asyncio.run(run_all("docs/client.md", blocks))
+    for page in ("README.md", "docs/client.md"):
+        text = (Path(__file__).parents[2] / page).read_text()
+        blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        if page == "README.md":
+            blocks = [block for block in blocks if "holdfast.Client" in block]
+        assert blocks
+        asyncio.run(run_all(page, blocks))

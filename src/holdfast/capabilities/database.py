@@ -61,6 +61,7 @@ class Database(NativeModule):
             raise HostError(f"the driver must be {_DRIVER!r}", code="DRIVER_UNKNOWN")
         place = dsn if dsn == _IN_MEMORY else self._file(dsn)
         self.close()
+        self._authorizer.begin(reads=False)
         with self._told():
             # Nothing is prepared twice: a statement that was allowed to write is not one that reads.
             connection = sqlite3.connect(

@@ -225,8 +225,8 @@ class Dispatcher:
                 self._written(task.replayed)
                 task.replayed = None
             if error is None:
-                if task.commit is not None:
-                    self._written(task.commit)
+                for commit in task.job.written if task.commit is None else (task.commit,):
+                    self._written(commit)
                 self._succeeded(slot, task)
             else:
                 self._failed(slot, task, error)
@@ -407,6 +407,7 @@ class Dispatcher:
         commit = replay(self._core, resident, begun, closing=isinstance(job, Close))
         self._core.committer.commit(commit)
         self.recovered += 1
+        commit.executions = [execution.copy() for execution in commit.executions]  # as it is now: the job may go on with it
         return commit
 
     def flushed(self) -> None:

@@ -5,7 +5,7 @@ count; whatever goes wrong from there on, the resident is dropped, and the sessi
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -63,6 +63,8 @@ class Job:
     """Whether the session is elsewhere afterwards than what is in memory."""
     looks: ClassVar[bool] = False
     """Whether what is in memory must be the present before it runs: it does not end in a commit that would prove it."""
+    written: Sequence[Commit] = ()
+    """Commits of other sessions that it has seen to itself."""
 
     def check(self, core: Core, resident: Resident) -> None:
         """Raises if it cannot be done now."""

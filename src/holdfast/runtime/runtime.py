@@ -262,9 +262,15 @@ class Runtime:
     # ---- after each job ------------------------------------------------------------------------------------------------------------
 
     def _written(self, commit: Commit) -> None:
-        if self.observer is not None:
-            for execution in (*commit.new_executions, *commit.executions):
-                self.observer(execution, [event for step in commit.steps for event in step.events])
+        observer = self.observer
+        if observer is None:
+            return
+        for execution in (*commit.executions, *commit.new_executions):  # a rewind ends one, and begins another
+            events = [event for step in commit.steps if step.execution_id == execution.id for event in step.events]
+            try:
+                observer(execution, events)
+            except Exception:  # noqa: BLE001 - it may raise anything, and whoever waits for the step must hear of it
+                _log.exception("the observer failed")
 
     def _settled(self, resident: Resident) -> None:
         session, execution = resident.session, resident.execution

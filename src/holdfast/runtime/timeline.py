@@ -221,6 +221,7 @@ class Fork(Job):
             commits[-1].reply = reply._replace(outcome={"session_ids": [str(fork) for fork in ids]})
             core.committer.commit_all(commits[:-1])
             core.committer.commit(commits[-1])
+        self.written = commits
         made |= {commit.session.id: commit.session for commit in commits}
         self.forks = [made[fork] for fork in ids]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from holdfast.libraries import LibraryCache
 
+from holdfast.libraries import LibraryCache
 from tests.acceptance.vm_system.conftest import LODASH, Make, in_worktree, ok, refused, repl
 from tests.daemon import Daemon
 
@@ -44,6 +44,57 @@ def test_MOD_04_MOD_05(api: httpx2.Client, create: Make, module: str) -> None:
     made = repl(api, create(), f"require('{module}')")
     assert made["status"] == "error"
     assert "Invalid module" in made["error"]["message"]
+
+
+def _expose(api: httpx2.Client, template: dict[str, Any], module: str, **config: Any) -> None:
+    ok(api.post(f"/templates/{template['id']}/modules", json={"name": module}), 201)
+    if config:
+        given = {"kind": "module", "name": module, "enabled": True, "config": config}
+        ok(api.post(f"/templates/{template['id']}/capabilities", json=given), 201)
+
+
+def test_MOD_03(api: httpx2.Client, template: dict[str, Any], create: Make, worktree: Path) -> None:
+    (worktree / "note.txt").write_text("fs-module-ok")
+    _expose(api, template, "fs")
+    made = repl(api, create(), f"require('fs').readFileSync('{worktree}/note.txt')")
+    assert made["status"] == "ok"
+    assert made["result"]["preview"] == "fs-module-ok"
+
+
+def test_MOD_03_fixed_files_outside_the_worktree_are_not_read(
+    api: httpx2.Client, template: dict[str, Any], create: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    _expose(api, template, "fs")
+    made = repl(api, create(), f"require('fs').readFileSync('{tmp_path}/secret.txt')")
+    assert made["status"] == "error"
+    assert made["error"]["code"] == "INVALID_PATH"
+    assert str(tmp_path) not in made["error"]["message"]
+
+
+def test_MOD_06_fixed_programs_are_allowed_by_name(api: httpx2.Client, template: dict[str, Any], create: Make) -> None:
+    source = "require('exec').run('/bin/echo', ['exec-module-ok']).trim()"
+    _expose(api, template, "exec")
+    before = repl(api, create(), source)
+    assert before["error"]["code"] == "PROGRAM_NOT_ALLOWED"
+    _expose(api, template, "exec", programs=["/bin/echo"])
+    made = repl(api, create(), source)
+    assert made["status"] == "ok"
+    assert made["result"]["preview"] == "exec-module-ok"
+
+
+def test_MOD_07(api: httpx2.Client, template: dict[str, Any], create: Make) -> None:
+    _expose(api, template, "database")
+    source = """
+        const db = require('database');
+        db.configure('sqlite3', ':memory:');
+        db.exec('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)');
+        db.exec('INSERT INTO users (name) VALUES (?)', 'alice');
+        db.query('SELECT name FROM users WHERE id = ?', 1)[0].name
+    """
+    made = repl(api, create(), source)
+    assert made["status"] == "ok"
+    assert made["result"]["preview"] == "alice"
 
 
 def test_LIB_01(api: httpx2.Client, template: dict[str, Any], create: Make, cache: Path) -> None:

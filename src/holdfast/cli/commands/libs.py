@@ -60,19 +60,13 @@ def download(
     json: Json = False,
 ) -> None:
     """Fetches libraries with npm into the folder in which the daemon looks for them."""
-    npm = shutil.which("npm")
-    if npm is None:
-        raise CommandFailed(
-            "there is no npm on PATH, which fetches libraries",
-            "NPM_MISSING",
-            "install Node.js, or put <id>-<version>.js into the folder that `holdfast libs cache-info` shows",
-        )
     folder = said(context).loaded().config.libraries_dir
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     fetched: list[dict[str, Any]] = []
     for name, version in _wanted(names or []):
         file = folder / f"{name}-{version}.js"
         if not file.is_file():
+            npm = _npm()
             say(f"fetching {name}@{version}")
             _keep(file, _fetched(npm, name, version))
         fetched.append({"id": name, "version": version, "filename": file.name, "bytes": file.stat().st_size})
@@ -95,6 +89,17 @@ def _wanted(names: list[str]) -> list[tuple[str, str]]:
         check_library(f"{name}-{version}")
         wanted.append((name, version))
     return wanted
+
+
+def _npm() -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise CommandFailed(
+            "there is no npm on PATH, which fetches libraries",
+            "NPM_MISSING",
+            "install Node.js, or put <id>-<version>.js into the folder that `holdfast libs cache-info` shows",
+        )
+    return npm
 
 
 def _fetched(npm: str, name: str, version: str) -> bytes:
