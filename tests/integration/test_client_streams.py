@@ -222,6 +222,12 @@ def test_patience_ends(follow):
     assert time.monotonic() - began < 5
 
 
+def test_a_daemon_that_lets_everybody_in_and_tells_nothing_is_not_asked_in_a_hurry_for_ever(follow):
+    with Played(lambda asked: Streaming([b": welcome\n\n"])) as played, pytest.raises(Unreachable, match="again and again"):
+        follow(played.url, patience=0.5)
+    assert len(played.asked) < 12
+
+
 def test_how_long_to_wait_is_the_servers_choice(follow):
     times = []
 

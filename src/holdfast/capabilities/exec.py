@@ -7,7 +7,6 @@ absolute path, and what is done here is only to start it in a clean place, and t
 import contextlib
 import math
 import os
-import resource
 import select
 import signal
 import stat
@@ -20,6 +19,11 @@ from holdfast.capabilities.native import NativeModule, Scope, effect
 from holdfast.capabilities.worktree import resolve_root
 from holdfast.domain import EffectKind, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
+
+try:
+    import resource
+except ImportError:  # a system without worktrees, where nothing is run
+    resource = None  # type: ignore[assignment]
 
 _ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 _LARGEST_OUTPUT: Final = 1 << 20
@@ -170,7 +174,7 @@ def _executable(program: str, worktree: str | None) -> str | None:
 
 def _limit(pid: int, seconds: float) -> None:
     """Limits of the system, from just after its start: between fork and exec no Python may run in a process with threads."""
-    if not hasattr(resource, "prlimit"):
+    if resource is None or not hasattr(resource, "prlimit"):
         return
     most = {
         resource.RLIMIT_CPU: math.ceil(seconds) + 1,

@@ -3,6 +3,7 @@
 Whoever sends calls `request` for each connection, `feed` with what comes, and `lost` when it ends before the stream does.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from holdfast.client._wire import Settings, error_in, malformed, raise_for
 from holdfast.client.models import Event
 
 _REMEMBERED: Final = 10_000
+_LIVES_S: Final = 1.0
+"""A connection that has lasted so long, or has told something, was a good one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,14 @@ class Follower:
         self._parser = Parser()
         self._seen: OrderedDict[Any, int] = OrderedDict()
         self._backoff = Backoff(settings.retry_for_s)
+        self._met = False
+        self._asked_at = 0.0
         self.ended = False
 
     def request(self) -> dict[str, Any]:
         """What to send for the next connection: it goes on after the last event that was told whole."""
         self._parser.restart()
+        self._asked_at = time.monotonic()
         last_id = self._parser.last_id
         headers: dict[str, Any] = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Cache-Control": "no-store"}
         if last_id:
@@ -67,7 +73,6 @@ class Follower:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Events that were not told before."""
-        self._backoff = Backoff(self._stream.patience_s)  # it lives: the next failure is a first one
         fresh = []
         try:
             for message in self._parser.feed(chunk):
@@ -79,6 +84,8 @@ class Follower:
                     fresh.append(event)
         except (TooLarge, ValidationError) as error:
             raise malformed(Answer(200, {}, b""), str(error).partition("\n")[0]) from None
+        if fresh or not self._met or time.monotonic() - self._asked_at >= _LIVES_S:
+            self._met, self._backoff = True, Backoff(self._stream.patience_s)  # the next failure is a first one
         return fresh
 
     def _is_new(self, event: Event) -> bool:

@@ -1,10 +1,12 @@
 """Idempotency keys: the same request again gives the same result, and happens once."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from holdfast.domain import Conflict, IdempotencyConflict, InvalidValue, NotFound
 from holdfast.runtime import Runtime
@@ -87,6 +89,32 @@ class Once:
             return outcome["result"]
 
         return await self(key, request, first, again)
+
+    async def removal(
+        self,
+        key: str | None,
+        request: dict[str, Any],
+        find: Callable[[], Awaitable[UUID]],
+        remove: Callable[[UUID], Awaitable[None]],
+        gone: type[NotFound],
+    ) -> None:
+        """For what is not there any more when it is done again. It is found and planned first: then that it is `gone` is no error."""
+
+        async def first(reply: Reply | None) -> None:
+            if reply is None:
+                await remove(await find())
+                return
+            known = await self._runtime.call(self.planned, reply)
+            if known is None:
+                known = await self._runtime.call(self.plan, reply, {"removes": str(await find())})
+            with contextlib.suppress(gone):
+                await remove(UUID(known["removes"]))
+            await self._runtime.call(self._runtime.store.put_reply, reply)
+
+        async def again(outcome: dict[str, Any]) -> None:
+            return None
+
+        await self(key, request, first, again)
 
     def plan(self, reply: Reply, wanted: dict[str, Any]) -> dict[str, Any]:
         """What the first who was asked this is about to do. Called on a thread.

@@ -94,15 +94,21 @@ class Feed:
         self._told_at = self._loop.time()
         self._looked_at = 0.0
         self._pause = _LOOK_S
-        # At once, since this is what "from now on" means.
-        self._beginning = self._loop.create_task(self._begin())
-        self._beginning.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._beginning: asyncio.Task[None] | None = self._start()  # at once, since this is what "from now on" means
+
+    def _start(self) -> "asyncio.Task[None]":
+        beginning = self._loop.create_task(self._begin())
+        beginning.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return beginning
 
     async def begin(self) -> Self:
         """Returns once it is settled where the feed begins, or raises why there is none. Who reads it need not call this."""
+        beginning = self._beginning = self._beginning or self._start()
         try:
-            await asyncio.shield(self._beginning)
+            await asyncio.shield(beginning)
         except StoreError as error:
+            if self._beginning is beginning:  # who asks again may be luckier
+                self._beginning = None
             raise self._reason(error) from None
         return self
 

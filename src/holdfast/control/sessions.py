@@ -14,6 +14,7 @@ from holdfast.domain import (
     Node,
     Origin,
     Session,
+    SessionNotFound,
     SessionState,
     parse_id,
     query_id,
@@ -79,11 +80,14 @@ class Sessions(SessionCreation):
         """Removes a session and all that belongs to it. Sessions that were forked from it stay whole."""
         session_id = parse_id(session, "session")
 
-        async def do() -> None:
-            await self.close(session_id)
-            await self._runtime.submit(session_id, Delete())
+        async def find() -> UUID:
+            return (await self.get(session_id)).id
 
-        await self._once.simple(idempotency_key, {"delete": str(session_id)}, do)
+        async def remove(found: UUID) -> None:
+            await self.close(found)
+            await self._runtime.submit(found, Delete())
+
+        await self._once.removal(idempotency_key, {"delete": str(session_id)}, find, remove, SessionNotFound)
 
     # ---- history -------------------------------------------------------------------------------------------------------------------
 

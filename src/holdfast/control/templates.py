@@ -17,6 +17,7 @@ from holdfast.domain import (
     SourceFile,
     StartupFile,
     Template,
+    TemplateNotFound,
     TemplateSpec,
     TemplateVersion,
     parse_id,
@@ -167,12 +168,14 @@ class Templates(TemplateEdits):
         """With all versions. Raises `TemplateInUse` while sessions of it exist."""
         which(template)
 
-        async def do() -> None:
-            found = await self.get(template)
-            await self._runtime.call(self._runtime.store.delete_template, found.id)
-            self._runtime.core.shelf.forget(found.id)
+        async def find() -> UUID:
+            return (await self.get(template)).id
 
-        await self._once.simple(idempotency_key, {"delete": str(template)}, do)
+        async def remove(template_id: UUID) -> None:
+            await self._runtime.call(self._runtime.store.delete_template, template_id)
+            self._runtime.core.shelf.forget(template_id)
+
+        await self._once.removal(idempotency_key, {"delete": str(template)}, find, remove, TemplateNotFound)
 
 
 def _checked_name(name: str) -> str:
