@@ -15,7 +15,7 @@ import holdfast
 from holdfast.client import ApiError, AsyncClient, Client, MalformedResponse, NoAnswer, Page, Unreachable, find_server
 from holdfast.client._retry import Backoff, retry_after
 from holdfast.domain import HoldfastError, InvalidId, InvalidValue, NotFound, SessionBusy, SessionNotFound
-from tests.integration.played import CUT, Played, Reply, free_port
+from tests.integration.played import CUT, Played, Reply, Streaming, free_port
 
 ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "00000000-0000-4000-8000-000000000002"
@@ -252,7 +252,8 @@ def test_how_long_to_wait_is_a_number_or_a_date():
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 28 < retry_after({"Retry-After": soon}) <= 30
     assert 28 < retry_after({"Retry-After": soon.replace("GMT", "-0000")}) <= 30
-    for given, seconds in (("7", 7), (" 0 ", 0), ("-1", 0), ("soon", 0), ("", 0), ("Thu, 01 Jan 1970 00:00:00 GMT", 0)):
+    senseless = ("-1", "soon", "", "Nov 99999999999999999999 07:00:00", "Thu, 01 Jan 1970 00:00:00 GMT")
+    for given, seconds in (("7", 7), (" 0 ", 0), *((given, 0) for given in senseless)):
         assert retry_after({"Retry-After": given}) == seconds
     assert retry_after({}) == 0
 
@@ -322,6 +323,21 @@ def test_who_is_too_slow_is_not_asked_again(ask):
         with pytest.raises(NoAnswer):
             ask(played.url, lambda client: client.executions.repl(ID, "1"), execution_timeout=0.1)
     assert len(played.asked) == 3
+
+
+def test_an_answer_without_end_is_given_up(ask, monkeypatch):
+    """Although there is always another byte in time; and one that is too large is not kept."""
+
+    def drops():
+        for _ in range(100):
+            time.sleep(0.02)
+            yield b" "
+
+    with Played(lambda asked: Streaming(drops(), "application/json")) as played, pytest.raises(NoAnswer):
+        ask(played.url, lambda client: client.sessions.get(ID), timeout=0.2)
+    monkeypatch.setattr("holdfast.client._wire._LARGEST", 1000)
+    with Played(lambda asked: Reply(" " * 1001)) as played, pytest.raises(MalformedResponse, match="at most 1000 bytes"):
+        ask(played.url, lambda client: client.sessions.get(ID))
 
 
 def test_waiting_has_the_time_that_it_asks_for(ask):
@@ -485,7 +501,16 @@ def test_a_token_that_is_none_is_refused_and_not_shown(token):
 
 
 @pytest.mark.parametrize(
-    "options", [{"timeout": 0}, {"execution_timeout": -1}, {"retry_for": -1}, {"connections": 0}, {"timeout": float("nan")}]
+    "options",
+    [
+        {"timeout": 0},
+        {"execution_timeout": -1},
+        {"retry_for": -1},
+        {"connections": 0},
+        {"connections": 2.5},
+        *({"timeout": timeout} for timeout in (float("nan"), float("inf"), 1e30, "5", True)),
+        {"retry_for": "10"},
+    ],
 )
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(InvalidValue):

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from holdfast.client._calls import Call, Item, Page, Result, following
+from holdfast.client._calls import Answer, Call, Item, Page, Result, following
 from holdfast.client._follow import Follower, Stream, is_stream
-from holdfast.client._wire import Attempts, Settings, answer_of
+from holdfast.client._wire import Attempts, Reading, Settings
 from holdfast.client.models import Event
 
 
@@ -24,7 +24,8 @@ class Awaiting:
         attempts = Attempts(self._settings, call)
         while True:
             try:
-                answer = answer_of(await self._http.request(**attempts.request()))
+                async with self._http.stream(**attempts.request()) as response:
+                    answer = await _read(response, attempts.within_s)
             except httpx2.HTTPError as error:
                 await asyncio.sleep(attempts.failed(error))
                 continue
@@ -56,8 +57,7 @@ class Awaiting:
                                 return
                         wait = follower.lost()
                     else:
-                        await response.aread()
-                        wait = follower.refused(answer_of(response))
+                        wait = follower.refused(await _read(response, self._settings.timeout_s))
             except httpx2.HTTPError as error:
                 wait = follower.lost(error)
             await asyncio.sleep(wait)
@@ -65,3 +65,10 @@ class Awaiting:
     async def close(self) -> None:
         await self._http.aclose()
         await self._streams.aclose()
+
+
+async def _read(response: httpx2.Response, within_s: float | None) -> Answer:
+    reading = Reading(within_s)
+    async for piece in response.aiter_bytes():
+        reading.take(piece)
+    return reading.answer(response)

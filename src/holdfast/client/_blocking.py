@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import httpx2
 
-from holdfast.client._calls import Call, Item, Page, Result, following
+from holdfast.client._calls import Answer, Call, Item, Page, Result, following
 from holdfast.client._follow import Follower, Stream, is_stream
-from holdfast.client._wire import Attempts, Settings, answer_of
+from holdfast.client._wire import Attempts, Reading, Settings
 from holdfast.client.models import Event
 
 
@@ -24,7 +24,8 @@ class Blocking:
         attempts = Attempts(self._settings, call)
         while True:
             try:
-                answer = answer_of(self._http.request(**attempts.request()))
+                with self._http.stream(**attempts.request()) as response:
+                    answer = _read(response, attempts.within_s)
             except httpx2.HTTPError as error:
                 time.sleep(attempts.failed(error))
                 continue
@@ -54,8 +55,7 @@ class Blocking:
                                 return
                         wait = follower.lost()
                     else:
-                        response.read()
-                        wait = follower.refused(answer_of(response))
+                        wait = follower.refused(_read(response, self._settings.timeout_s))
             except httpx2.HTTPError as error:
                 wait = follower.lost(error)
             time.sleep(wait)
@@ -63,3 +63,10 @@ class Blocking:
     def close(self) -> None:
         self._http.close()
         self._streams.close()
+
+
+def _read(response: httpx2.Response, within_s: float | None) -> Answer:
+    reading = Reading(within_s)
+    for piece in response.iter_bytes():
+        reading.take(piece)
+    return reading.answer(response)

@@ -10,6 +10,7 @@ from holdfast.client._executions import Executions
 from holdfast.client._find import find_server
 from holdfast.client._ops import Ops
 from holdfast.client._queries import Queries
+from holdfast.client._retry import is_time
 from holdfast.client._sessions import Sessions
 from holdfast.client._templates import Templates
 from holdfast.client._verbs import Way
@@ -120,9 +121,9 @@ def _settings(
     connections: int,
 ) -> Settings:
     for name, seconds in (("timeout", timeout), ("execution_timeout", execution_timeout)):
-        if seconds is not None and not seconds > 0:
+        if seconds is not None and (not is_time(seconds) or seconds == 0):
             raise InvalidValue(f"{name} must be a number of seconds above 0, or None")
-    if not retry_for >= 0 or not connections > 0:
-        raise InvalidValue("retry_for must be a number of seconds, and connections a number above 0")
+    if not is_time(retry_for) or type(connections) is not int or not connections > 0:
+        raise InvalidValue("retry_for must be a number of seconds, and connections a whole number above 0")
     server = find_server(server_url, token)
     return Settings(server, tls_for(server), timeout, execution_timeout, retry_for, connections)

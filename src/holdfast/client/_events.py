@@ -5,6 +5,7 @@ from uuid import UUID
 from holdfast.client import models
 from holdfast.client._calls import Call, Page, an_id, look, page_of, path, query_of
 from holdfast.client._follow import Stream
+from holdfast.client._retry import is_time
 from holdfast.client._verbs import Group, Way, each, stream, verb
 from holdfast.domain import InvalidValue
 
@@ -44,6 +45,8 @@ class Events(Group[Way]):
         """
         if execution is not None and session is not None:
             raise InvalidValue("either an execution is followed or a session")
+        if not is_time(silence) or not is_time(patience) or silence == 0:
+            raise InvalidValue("silence and patience must be numbers of seconds")
         if execution is not None:
             where = path("executions", an_id(execution, "execution"), "stream")
         elif session is not None:

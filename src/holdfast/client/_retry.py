@@ -12,6 +12,12 @@ BUSY: Final = frozenset({429, 502, 503, 504})
 
 _FIRST_S: Final = 0.05
 _LONGEST_S: Final = 2.0
+_AGES_S: Final = 10 * 365 * 86_400
+
+
+def is_time(seconds: object) -> bool:
+    """Whether this is a number of seconds that one can wait. Whoever wants to wait for ever says so in another way."""
+    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _AGES_S  # nor is NaN
 
 
 class Backoff:
@@ -42,6 +48,6 @@ def retry_after(headers: Mapping[str, str]) -> float:
         return float(given[:9])
     try:
         date = parsedate_to_datetime(given)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time.time())

@@ -1,6 +1,7 @@
 """From calls to HTTP and back: what both ways of sending share. It builds requests and judges answers, and sends nothing."""
 
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NoReturn
 
@@ -13,6 +14,7 @@ from holdfast.client._retry import BUSY, Backoff, retry_after
 
 _CONNECT_S: Final = 5.0
 _KEPT_S: Final = 30.0
+_LARGEST: Final = 256 << 20
 _UNSENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
@@ -75,15 +77,20 @@ class Attempts(Generic[Result]):
             headers["Idempotency-Key"] = call.key
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        read_s = settings.execution_timeout_s if call.slow else settings.timeout_s
         return {
             "method": call.method,
             "url": call.path,
             "params": call.query,
             "content": call.body,
             "headers": headers,
-            "timeout": settings.timeout(None if read_s is None else read_s + call.extra_s),
+            "timeout": settings.timeout(self.within_s),
         }
+
+    @property
+    def within_s(self) -> float | None:
+        """How many seconds the answer may take; None: as many as it likes."""
+        read_s = self._settings.execution_timeout_s if self._call.slow else self._settings.timeout_s
+        return None if read_s is None else read_s + self._call.extra_s
 
     def failed(self, error: httpx2.HTTPError) -> float:
         """There is no answer: how long to wait before the next attempt. Raises when there is none.
@@ -115,8 +122,24 @@ class Attempts(Generic[Result]):
             raise malformed(answer, _first_line(error)) from None
 
 
-def answer_of(response: httpx2.Response) -> Answer:
-    return Answer(response.status_code, response.headers, response.content)
+class Reading:
+    """What follows the head of an answer, piece by piece: it has so many seconds, however little comes at a time, and a largest size."""
+
+    def __init__(self, within_s: float | None) -> None:
+        self._until = None if within_s is None else time.monotonic() + within_s
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def take(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > _LARGEST:
+            raise httpx2.DecodingError(f"an answer has at most {_LARGEST} bytes")
+        if self._until is not None and time.monotonic() > self._until:
+            raise httpx2.ReadTimeout("the answer has no end")
+        self._pieces.append(piece)
+
+    def answer(self, response: httpx2.Response) -> Answer:
+        return Answer(response.status_code, response.headers, b"".join(self._pieces))
 
 
 def error_in(answer: Answer) -> ApiError:

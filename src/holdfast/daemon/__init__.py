@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.daemon.tokens import Scope as Scope
     from holdfast.daemon.tokens import Token as Token
     from holdfast.daemon.tokens import Tokens as Tokens
-    from holdfast.daemon.tokens import first_token as first_token
 
 _PLACES = {
     **dict.fromkeys(
@@ -42,7 +41,7 @@ _PLACES = {
     **dict.fromkeys(("ASGIApp", "run", "serve"), "host"),
     **dict.fromkeys(("InstanceLock", "running_pid"), "lock"),
     **dict.fromkeys(("REQUEST_ID", "Logs", "log_request"), "logs"),
-    **dict.fromkeys(("Scope", "Token", "Tokens", "first_token"), "tokens"),
+    **dict.fromkeys(("Scope", "Token", "Tokens"), "tokens"),
 }
 
 __all__ = [
@@ -65,7 +64,6 @@ __all__ = [
     "TokenNotFound",
     "Tokens",
     "TokensUnusable",
-    "first_token",
     "load_config",
     "log_request",
     "run",

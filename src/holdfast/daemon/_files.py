@@ -1,6 +1,8 @@
 """Files that only their owner may read, locks on files, and files that are replaced whole."""
 
+import errno
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -35,7 +37,10 @@ def private_folder(folder: Path) -> Path:
 
 
 def _give_to_owner(handle: int, folder: Path) -> None:
-    """What root makes in another user's folder is for that user: a daemon must be able to read what an administrator's command wrote."""
+    """What root makes in another user's folder is for that user: a daemon must be able to read what an administrator's command wrote.
+
+    Only ever for a file that this process has made: one that is there may be a name for any other.
+    """
     if sys.platform != "win32" and os.geteuid() == 0:
         status = folder.stat()
         os.fchown(handle, status.st_uid, status.st_gid)
@@ -44,17 +49,32 @@ def _give_to_owner(handle: int, folder: Path) -> None:
 def take_lock(path: Path, *, wait: bool) -> int:
     """A handle on a file that nobody else has locked. The system gives the lock back when the process ends, however it ends.
 
-    Raises BlockingIOError if somebody has it and this shall not wait.
+    Raises BlockingIOError if somebody has it and this shall not wait, and another OSError if what is there cannot be a lock.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+    handle = _opened(path)
     try:
-        _give_to_owner(handle, path.parent)
         _take(handle, wait)
     except BaseException as error:
         os.close(handle)
         if isinstance(error, PermissionError):  # what Windows says
             raise BlockingIOError from None
         raise
+    return handle
+
+
+def _opened(path: Path) -> int:
+    """The file, made if it is not there. Never one elsewhere that a link names: it will be written to, perhaps by root."""
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, PRIVATE)
+    except FileExistsError:
+        handle = os.open(path, flags)
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(handle)
+            raise OSError(errno.EINVAL, "not a file of its own") from None
+        return handle
+    _give_to_owner(handle, path.parent)
     return handle
 
 

@@ -90,7 +90,6 @@ def _parse_switch(text: str) -> bool:
     return word in _YES
 
 
-TEXT: Final = Kind("text", _text, _text)
 ADDRESS: Final = Kind("host:port", _address, _address)
 STORE: Final = Kind("store", _store, _store)
 PATH: Final = Kind("path", _path, _path)

@@ -1,4 +1,5 @@
-"""HTTP as uvicorn does it with httptools, and what it leaves out: slow or endless headers, slow bodies, and readers that do not read.
+"""HTTP as uvicorn does it with httptools, and what it leaves out: slow or endless headers, slow bodies, readers that do not read, requests
+for another protocol, and requests that two programs might read in two ways.
 
 A timer runs only while something is awaited that did not come in one piece, so an ordinary request costs none. Who is too slow is told 408
 if nothing was answered yet, and the connection ends. What is refused here never reaches the application, and has the same envelope.
@@ -7,9 +8,12 @@ if nothing was answered yet, and the connection ends. What is refused here never
 import asyncio
 import json
 import logging
+import re
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import httptools
 from uvicorn.config import Config as ServerConfig
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -19,10 +23,14 @@ from holdfast.daemon.config import Config
 _log: Final = logging.getLogger("holdfast.daemon")
 _MOST_HEADERS: Final = 100
 _LARGEST_HEADERS: Final = 65_536
+_SPARE: Final = 256
+"""So many connections more than there may be are told so. Any others are closed unheard, since each is an open file."""
+_AUTHORITY: Final = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 _APPLICATION_FIRST_S: Final = 0.5  # it may have a limit for bodies of its own, and more to say
 _TOO_SLOW: Final = (408, "REQUEST_TIMEOUT", "the request came too slowly")
 _TOO_LARGE: Final = (431, "HEADERS_TOO_LARGE", "the headers of the request are too large")
 _INVALID: Final = (400, "INVALID_REQUEST", "this is not HTTP")
+_AMBIGUOUS: Final = (400, "INVALID_REQUEST", "this request could be read in two ways")
 _STOPS: Final = (503, "UNAVAILABLE", "the daemon stops; try again later")
 _FULL: Final = (503, "UNAVAILABLE", "too many connections; try again later")
 
@@ -49,6 +57,12 @@ class Protocol(HttpToolsProtocol):
         self._in_headers = False
         self._in_body = False
         self._header_bytes = 0
+        self._loose_bytes = 0
+        """What has come since the headers, or the last part of the body: how parts are divided, and what is after the last."""
+        self._fed = b""
+        self._skipped: bytes | None = None
+        self._framing = b""
+        self._stands_in = False
         self._refusal = _INVALID
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
@@ -57,6 +71,9 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if len(self.connections) > self.limits.connections + _SPARE:
+            transport.abort()
+            return
         self._wait(self.limits.header_timeout_s, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -66,7 +83,9 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        if self._in_body:
+            self._loose_bytes += len(data)
+        self._feed(data)
         if self.transport.is_closing():
             return
         if self._in_headers:
@@ -74,6 +93,9 @@ class Protocol(HttpToolsProtocol):
             if self._header_bytes > _LARGEST_HEADERS:
                 self._refuse(_TOO_LARGE)
                 return
+        elif self._loose_bytes > _LARGEST_HEADERS:
+            self._refuse(_TOO_LARGE)
+            return
         if self._timer is None:
             if self._in_headers or self._rests():
                 self._wait(self.limits.header_timeout_s, self._too_slow)
@@ -92,21 +114,43 @@ class Protocol(HttpToolsProtocol):
     # ---- the parser ----------------------------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        if self._stands_in:
+            return
         super().on_message_begin()
         self._in_headers, self._header_bytes = True, 0
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_headers:  # and not after the body, where nobody looks for any
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
+        if self._stands_in:
+            return
         self._stop_waiting()
         headers = self.headers
         if len(headers) > _MOST_HEADERS or sum([len(name) + len(value) for name, value in headers]) > _LARGEST_HEADERS:
             self._refusal = _TOO_LARGE
             raise _Refused
+        if self._is_ambiguous():
+            self._refusal = _AMBIGUOUS
+            raise _Refused
         full = len(self.connections) > self.limits.connections
         self.app = _answer_full if full else self._application
         super().on_headers_complete()
-        self._in_headers, self._in_body = False, True
+        self._in_headers, self._in_body, self._loose_bytes = False, True, 0
+        if self.parser.should_upgrade():
+            self._framing = self._framing_of_body()
+
+    def on_chunk_header(self) -> None:
+        self._loose_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        self._loose_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._framing:  # the body is still to come
+            return
         self._in_body = False
         self._stop_waiting()
         super().on_message_complete()
@@ -115,8 +159,41 @@ class Protocol(HttpToolsProtocol):
         """Called for what cannot be parsed, or was refused while it was."""
         self._refuse(self._refusal)
 
+    def _is_ambiguous(self) -> bool:
+        """Whether a proxy before us may read the request in another way: whom it is for, or where it ends."""
+        target = _AUTHORITY.match(self.url)
+        if target is not None:
+            hosts = [value.lower() for name, value in self.headers if name == b"host"]
+            if hosts != [target[1].lower()]:
+                return True
+        coded = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        return bool(coded) and (coded != [b"chunked"] or self.parser.get_http_version() == "1.0")
+
+    # ---- requests for another protocol ---------------------------------------------------------------------------------------------
+
     def _unsupported_upgrade_warning(self) -> None:
-        """There are none here, and whoever asks for one gets an ordinary answer."""
+        """There is none here, and whoever asks for one gets an ordinary answer. Called when the parser has given up after such a head: it
+        takes what follows for the other protocol, which is the body, or the next request."""
+        error = sys.exception()
+        assert isinstance(error, httptools.HttpParserUpgrade)
+        self._skipped = self._fed[error.args[0] :]
+
+    def _feed(self, data: bytes) -> None:
+        self._fed = data
+        super().data_received(data)
+        while self._skipped is not None:
+            self._fed, self._skipped = self._skipped, None
+            framing, self._framing = self._framing, b""
+            self._stands_in = True
+            self.parser.feed_data(framing)
+            self._stands_in = False
+            super().data_received(self._fed)
+        self._fed = b""
+
+    def _framing_of_body(self) -> bytes:
+        """The head of a request whose body has the same length, which tells the parser what it has skipped. It is never empty."""
+        framing = [b"%s: %s\r\n" % one for one in self.headers if one[0] in (b"content-length", b"transfer-encoding")]
+        return b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(framing or [b"content-length: 0\r\n"])
 
     # ---- waiting -------------------------------------------------------------------------------------------------------------------
 

@@ -229,7 +229,10 @@ _Given = Iterator[tuple[str, str, Callable[[], Any]]]
 
 
 def _of_file(named: Any) -> _Given:
-    path = Path(named).expanduser() if named is not None else _config_file()
+    try:
+        path = Path(named).expanduser() if named is not None else _config_file()
+    except RuntimeError:
+        raise ConfigInvalid("the configuration file cannot be found: there is no such home directory") from None
     try:
         with path.open("rb") as file:
             text = file.read(_LARGEST_FILE + 1)
@@ -242,6 +245,8 @@ def _of_file(named: Any) -> _Given:
         return
     except OSError as error:
         raise ConfigInvalid(f"the configuration file {path} cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ConfigInvalid(f"{path} is not TOML: it is nested too deep") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise ConfigInvalid(f"{path} is not TOML: {error}") from None
     for name, value in found.items():

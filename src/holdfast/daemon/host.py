@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from holdfast.control import Holdfast
 from holdfast.daemon._errors import ConfigInvalid, DaemonError, TokenNeeded
-from holdfast.daemon._files import private_folder
+from holdfast.daemon._files import OTHERS_WRITE, private_folder
 from holdfast.daemon._masking import masked
 from holdfast.daemon._server import Server
 from holdfast.daemon._signals import handled, notify
@@ -92,6 +92,8 @@ class _Host:
     async def run(self, make_app: MakeApp, ready: Callable[[str], None] | None) -> None:
         config = self._config
         _log.info("starting", extra={"fields": {"pid": os.getpid(), "store": masked(config.store)}})
+        if sys.platform != "win32" and config.data_dir.stat().st_mode & OTHERS_WRITE:
+            _log.warning("the data directory can be written by others, who can take tokens and sessions away: chmod 700 it")
         _raise_file_limit(config.connections)
         tokens = self._tokens = Tokens(config.data_dir, token_file=config.token_file)
         with bind(*config.address) as listening:
@@ -178,6 +180,8 @@ class _Host:
                 if str(error) != told:
                     told = str(error)
                     _log.error("the tokens stay as they were: %s", error, extra={"fields": {"code": error.code}})
+            except Exception:  # noqa: BLE001 - whatever it is, the next change must be seen: it may revoke a token
+                _log.exception("the tokens could not be read again")
 
     async def _watch_recovery(self, hf: Holdfast) -> None:
         """Tells how far it is with what a process that ended left behind. Leases of such a process may have to run out first."""
@@ -206,6 +210,10 @@ def _raise_file_limit(connections: int) -> None:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(connections + 1024, _FILES) if hard == resource.RLIM_INFINITY else min(connections + 1024, hard)
+    if wanted < connections:
+        _log.warning(
+            "%d connections are allowed, but only %d open files: other calls fail before there are so many", connections, wanted
+        )
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

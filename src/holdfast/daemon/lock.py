@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from holdfast.daemon._errors import AlreadyRunning
+from holdfast.daemon._errors import AlreadyRunning, DaemonError
 from holdfast.daemon._files import private_folder, take_lock
 
 _NAME: Final = "daemon.lock"
@@ -25,12 +25,16 @@ class InstanceLock:
         self._handle: int | None = None
 
     def take(self) -> None:
-        """Raises AlreadyRunning, with the owner's pid, if another process has it."""
+        """Raises AlreadyRunning, with the owner's pid, if another process has it, and DaemonError if the file cannot be used."""
         path = private_folder(self._folder) / _NAME
-        handle = self._handle = self._taken(path)
-        os.ftruncate(handle, 0)
-        os.lseek(handle, 0, os.SEEK_SET)
-        os.write(handle, f"{os.getpid()}\n".encode())
+        try:
+            handle = self._handle = self._taken(path)
+            os.ftruncate(handle, 0)
+            os.lseek(handle, 0, os.SEEK_SET)
+            os.write(handle, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            self.release()
+            raise DaemonError(f"{_NAME} in the data directory cannot be used: {error.strerror}") from None
 
     def _taken(self, path: Path) -> int:
         for pause in (*_PAUSES_S, None):
@@ -66,6 +70,8 @@ def running_pid(folder: Path) -> int | None:
         os.close(take_lock(path, wait=False))
     except BlockingIOError:
         return _pid_in(path)
+    except OSError:  # no daemon would take that for its lock
+        return None
     return None
 
 

@@ -9,10 +9,11 @@ import logging
 import os
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hmac import compare_digest
@@ -117,6 +118,11 @@ class Tokens:
             return None
         return token
 
+    def stands(self, token: Token) -> bool:
+        """Whether a token that was good once still is: neither revoked, nor over."""
+        known = self._by_digest.get(token.digest)
+        return known is not None and not known.expired(self._clock())
+
     def list(self) -> _Listed:
         """All of them, the oldest first, also those whose time is over."""
         return sorted(self._by_digest.values(), key=lambda token: (token.created_at, token.id))
@@ -169,18 +175,24 @@ class Tokens:
     def first(self) -> Path | None:
         """Makes the first token, which may do everything, and writes its secret to the token file; once in a data directory's life.
 
-        The secret is written before its hash: after a crash in between, the next start takes the one that is there. Gives the file if there
-        is one.
+        The secret is written before its hash: after a crash in between, the next start takes the one that is there, unless others can have
+        written it. Gives the file if there is one.
         """
         with self._changing():
             if self._seen is None:
-                kept = read_secret(self.token_file)
+                kept = read_secret(self.token_file) if _is_private(self.token_file) else None
                 secret = kept or new_secret()
                 if kept is None:
-                    private_folder(self.token_file.parent)
-                    write_private(self.token_file, f"{secret}\n".encode())
+                    self._write_secret(secret)
                 self._write([replace(self._made(FIRST, [Scope.ADMIN], None), digest=_digest(secret))])
         return self.token_file if self.token_file.is_file() else None
+
+    def _write_secret(self, secret: str) -> None:
+        try:
+            private_folder(self.token_file.parent)
+            write_private(self.token_file, f"{secret}\n".encode())
+        except OSError as error:
+            raise TokensUnusable(f"the token file cannot be written: {error.strerror}") from None
 
     def _made(self, name: str, scopes: Iterable[str], expires_at: int | None) -> Token:
         if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable() or name != name.strip():
@@ -198,8 +210,12 @@ class Tokens:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Holds the lock, with what is in the file at that time."""
-        private_folder(self._folder)
-        with locked(self._lock):
+        with ExitStack() as held:
+            try:
+                private_folder(self._folder)
+                held.enter_context(locked(self._lock))
+            except OSError as error:
+                raise TokensUnusable(f"the lock of the tokens cannot be taken: {error.strerror}") from None
             self.refresh()
             yield
 
@@ -221,22 +237,22 @@ class Tokens:
             raise TokensUnusable(
                 "tokens.json can be written by others, so its tokens cannot be trusted: check it, then chmod 600"
             )
+        if not stat.S_ISREG(mode):  # a pipe would be waited for
+            raise TokensUnusable("tokens.json is no file")
         if size > _LARGEST:
             raise TokensUnusable("tokens.json is too large")
         try:
             return stamp, [_from_json(row) for row in _rows(json.loads(self._path.read_bytes()))]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokensUnusable("tokens.json cannot be read: restore it, or remove it and make new tokens") from error
 
     def _write(self, tokens: Iterable[Token]) -> None:
         rows = [_to_json(token) for token in tokens]
-        write_private(self._path, json.dumps({"format": _FORMAT, "tokens": rows}, indent=1).encode())
+        try:
+            write_private(self._path, json.dumps({"format": _FORMAT, "tokens": rows}, indent=1).encode())
+        except OSError as error:
+            raise TokensUnusable(f"tokens.json cannot be written: {error.strerror}") from None
         self.reload()
-
-
-def first_token(folder: Path, token_file: Path | None = None) -> Path | None:
-    """Makes the first token of a data directory, if there never was one. Gives the file that has it."""
-    return Tokens(folder, token_file=token_file).first()
 
 
 def new_secret() -> str:
@@ -258,6 +274,15 @@ def read_secret(path: Path) -> str | None:
             "the token file can be read by others: revoke that token if they should not have it, and chmod 600 the file"
         )
     return text
+
+
+def _is_private(path: Path) -> bool:
+    """Whether nobody but this user, or root, can have written a file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return sys.platform == "win32" or (not status.st_mode & OTHERS_WRITE and status.st_uid in (0, os.geteuid()))
 
 
 def _rows(content: Any) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None") -> App:
     api = FastAPI(title="Holdfast", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     metrics = Metrics()
     hf.observe(metrics.observe)
-    api.state.hf, api.state.config, api.state.metrics = hf, config, metrics
+    api.state.hf, api.state.config, api.state.metrics, api.state.tokens = hf, config, metrics, tokens
     api.state.stopping = asyncio.Event()
     for group in _ALL:
         for plan in group.plans:

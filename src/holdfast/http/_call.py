@@ -1,9 +1,14 @@
 """One call: who asks, and what is known of the request before any route sees it."""
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.types import Receive
 
 from holdfast.http._errors import Forbidden, Unauthenticated
+
+if TYPE_CHECKING:
+    from holdfast.daemon import Token
 
 ADMIN: Final = "admin"
 RUN: Final = "run"
@@ -19,6 +24,7 @@ class Caller:
 
     id: str
     scopes: frozenset[str]
+    token: "Token | None" = None
 
 
 ANYONE: Final = Caller("anyone", frozenset(SCOPES))
@@ -55,3 +61,9 @@ def call_of(scope: Any) -> Call:
     """The call that an ASGI scope belongs to."""
     call: Call = scope["holdfast"]
     return call
+
+
+async def left(receive: Receive) -> None:
+    """Until whoever asked has left."""
+    while (await receive())["type"] != "http.disconnect":
+        continue

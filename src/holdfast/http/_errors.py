@@ -10,8 +10,7 @@ HoldfastError
     ├── BodyTooLarge
     ├── UnsupportedMediaType
     ├── HostNotAllowed      the Host header names another machine
-    ├── RateLimited         too many requests, or too many at once
-    └── Unavailable         the daemon stops, or is not ready
+    └── RateLimited         too many requests, or too many at once
 """
 
 import logging
@@ -28,7 +27,7 @@ from holdfast.http._statuses import INTERNAL, STATUSES, UNEXPECTED, status_of
 
 _log: Final = logging.getLogger("holdfast.http")
 _OUR_FAULT: Final = "something went wrong here; the log of the daemon has it under this request's id"
-_WRONG_KIND: Final = frozenset({"extra_forbidden", "json_invalid", "is_instance_of"})
+_WRONG_KIND: Final = frozenset({"extra_forbidden", "is_instance_of"})
 
 
 class TransportError(HoldfastError):
@@ -98,12 +97,6 @@ class RateLimited(TransportError):
         self.retry_after = retry_after
 
 
-class Unavailable(TransportError):
-    """Holdfast is about to stop. Try again later."""
-
-    code = "UNAVAILABLE"
-
-
 class OutputLimitExceeded(HoldfastError):
     """The execution had more events or output than its template allows. It is recorded with what it had."""
 
@@ -147,27 +140,32 @@ def _internal(error: Exception, request_id: str) -> Json:
 
 
 def refusal(errors: Sequence[Any]) -> HoldfastError:
-    """What pydantic found wrong with a request: the first thing, in words, and all of them as details.
+    """What pydantic found wrong with a body: the first thing, in words, and ten of them as details.
 
     A field that is missing, or whose value is out of bounds, is a VALIDATION_ERROR; one that is unknown or of another type is an
     INVALID_REQUEST.
     """
-    found = [{"field": _field(error), "problem": _problem(error)} for error in errors[:10]]
+    kind = InvalidRequest if any(_is_wrong_kind(error["type"]) for error in errors) else InvalidValue
+    return _refusal(kind, [(error["loc"], error) for error in errors[:10]])
+
+
+def refusal_of_parameters(errors: Sequence[Any]) -> HoldfastError:
+    """What is wrong with parameters of a path, a query or headers. All are texts, so none is of another type."""
+    return _refusal(InvalidValue, [(error["loc"][1:], error) for error in errors[:10]])
+
+
+def _refusal(kind: type[HoldfastError], errors: Iterable[tuple[Sequence[Any], Any]]) -> HoldfastError:
+    found = [{"field": _field(place), "problem": _problem(error)} for place, error in errors]
     first = found[0]
     message = f"{first['field']}: {first['problem']}" if first["field"] else first["problem"]
-    if any(_is_wrong_kind(error) for error in errors):
-        return InvalidRequest(message).with_details(problems=found)
-    return InvalidValue(message).with_details(problems=found)
+    return kind(message).with_details(problems=found)
 
 
-def _is_wrong_kind(error: Any) -> bool:
-    kind = error["type"]
-    in_body = not error["loc"] or error["loc"][0] not in ("path", "query", "header")
-    return in_body and (kind in _WRONG_KIND or kind.endswith("_type"))
+def _is_wrong_kind(kind: str) -> bool:
+    return kind in _WRONG_KIND or kind.endswith("_type")
 
 
-def _field(error: Any) -> str:
-    place = [part for part in error["loc"] if part not in ("body", "path", "query", "header")]
+def _field(place: Sequence[Any]) -> str:
     return ".".join(str(part)[:60] for part in place)[:200]
 
 
@@ -193,7 +191,7 @@ async def on_http_error(request: Request, error: Exception) -> Json:
     if error.status_code == STATUSES["NOT_FOUND"]:
         return answer_to(NotFound("there is no such path"))
     if error.status_code == STATUSES["METHOD_NOT_ALLOWED"]:
-        path = request.url.path
+        path = request.scope["path"]
         matching = [route for route in request.app.routes if isinstance(route, Route) and route.path_regex.match(path)]
         return method_not_allowed({method for route in matching for method in route.methods or ()} - {"HEAD"})
     return answer_to(error)

@@ -1,13 +1,15 @@
 """Executions. Starting one is hot: see `_routes`."""
 
+import asyncio
 from typing import Annotated, Final
 
 from fastapi import Query
+from starlette.requests import Request
 
 from holdfast.domain import InvalidValue, Limit
 from holdfast.http import _examples, _plain
 from holdfast.http._answers import Json
-from holdfast.http._call import READ, RUN
+from holdfast.http._call import READ, RUN, left
 from holdfast.http._errors import OutputLimitExceeded
 from holdfast.http._params import ExecutionId, Key, Listed, StartCall, is_async, key_of
 from holdfast.http._routes import Hf, Routes
@@ -185,11 +187,20 @@ async def cancel_execution(hf: Hf, execution_id: ExecutionId, key: Key) -> Json:
 @routes.add("GET", "/executions/{execution_id}/wait", READ, models.Execution, errors=_NOT_FOUND, example=_examples.PAUSED)
 async def wait_for_execution(
     hf: Hf,
+    request: Request,
     execution_id: ExecutionId,
     timeout_ms: Annotated[int, Query(ge=0, le=_LONGEST_WAIT_MS, description="How long to wait at most.")] = 30_000,
 ) -> Json:
     """Waits until an execution has ended or waits for somebody; when the time is over, tells where it stands."""
+    waiting = asyncio.ensure_future(hf.executions.wait(execution_id, timeout_ms / 1000))
+    leaving = asyncio.ensure_future(left(request.receive))  # who has left must not count among those who wait
     try:
-        return Json(_plain.turn(await hf.executions.wait(execution_id, timeout_ms / 1000)))
+        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return Json(_plain.turn(waiting.result()))
     except TimeoutError:
-        return Json(_plain.turn(await hf.executions.turn(execution_id)))
+        pass
+    finally:
+        waiting.cancel()
+        leaving.cancel()
+    return Json(_plain.turn(await hf.executions.turn(execution_id)))

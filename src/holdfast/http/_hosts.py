@@ -21,7 +21,7 @@ def host_name(host: str) -> str | None:
     host = host.strip().lower()
     if host.startswith("["):
         name, closed, port = host[1:].partition("]")
-        if not closed or (port and not port.startswith(":")):
+        if not closed or (port and not port.startswith(":")) or ":" not in name:
             return None
         port = port[1:]
     else:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.control import Holdfast
 from holdfast.http import _body
 from holdfast.http._call import Call, call_of
-from holdfast.http._errors import InvalidRequest, answer_to, method_not_allowed, refusal
+from holdfast.http._errors import InvalidRequest, answer_to, method_not_allowed, refusal_of_parameters
 from holdfast.http._metrics import Metrics
 
 PREFIX: Final = "/api/v1"
@@ -111,7 +111,7 @@ class ApiRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        takes_body = self.body_field is not None
+        model: Any = None if self.body_field is None else self.body_field.field_info.annotation
 
         async def strict(request: Request) -> Response:
             call = call_of(request.scope)
@@ -119,11 +119,12 @@ class ApiRoute(APIRoute):
                 self._admit(call)
                 self._check_queries(request)
                 request._body = call.body
-                if takes_body:
-                    request._json = _body.plain(call.body)
+                if model is not None:
+                    value = request._json = _body.plain(call.body)
+                    _body.parsed(model, value)  # as FastAPI will, which would list everything that is wrong, however much
                 return await handle(request)
             except RequestValidationError as error:
-                return answer_to(refusal(error.errors()), call.request_id)
+                return answer_to(refusal_of_parameters(error.errors()), call.request_id)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client hears of it, and not what it is
                 return answer_to(error, call.request_id)
 
@@ -168,7 +169,7 @@ class HotRoute(ApiRoute):
             if scope["query_string"]:
                 self._check_queries(Request(scope))
             if plan.hot is not None and plan.hot is not NoBody:
-                body = _body.parsed(plan.hot, call.body)
+                body = _body.parsed(plan.hot, _body.plain(call.body))
                 answer = await plan.handler(self.hf, call, body, **scope["path_params"])
             else:
                 answer = await plan.handler(self.hf, call, **scope["path_params"])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.daemon import REQUEST_ID
+from holdfast.domain import NotFound
 from holdfast.http import _body
 from holdfast.http._answers import Json
 from holdfast.http._call import ANYONE, Call, Caller
@@ -99,13 +100,15 @@ class Gate:
         path = scope["path"]
         if call.caller is None and path not in self._public:
             raise Unauthenticated
+        if "\n" in path:  # which the end of a route's pattern would overlook
+            raise NotFound("there is no such path")
         if call.method == "HEAD":
             scope = {**scope, "method": "GET"}
             call.only_head = True
         who = "" if call.caller is None else call.caller.id
         self._shares.enter(who)
         try:
-            if call.method in _BODIES:
+            if call.method in _BODIES and call.caller is not None:  # nothing that is open to everybody takes a body
                 call.body = await self._body(headers, receive)
             await self._app(scope, receive, send)
         finally:
@@ -129,7 +132,7 @@ class Gate:
         if kind.lower() != b"bearer":
             return None
         token = self._tokens.verify(secret.strip().decode("latin-1"))
-        return None if token is None else Caller(token.id, token.granted)
+        return None if token is None else Caller(token.id, token.granted, token)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         given = headers.get(b"content-length")

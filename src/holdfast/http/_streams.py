@@ -1,11 +1,13 @@
 """Event streams (SSE): of an execution, of a session, of everything.
 
 Nothing is queued here. The stream asks the feed for the next event when the last one is on its way, so a reader that is slow, or has
-stopped reading, holds one event, and lags. A stream ends when its execution has ended, when its reader has left, or when the daemon stops;
-who comes back with the last id that it saw misses nothing.
+stopped reading, holds one page of the feed, and lags. A stream ends when its execution has ended, when its reader has left, or may not read
+any more, or when the daemon stops; who comes back with the last id that it saw misses nothing.
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, Header, Query
@@ -16,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from holdfast.control import Feed
 from holdfast.http import _examples, _plain
 from holdfast.http._answers import encoded
-from holdfast.http._call import READ, call_of
+from holdfast.http._call import READ, call_of, left
 from holdfast.http._params import ExecutionId, SessionId
 from holdfast.http._routes import Hf, Routes
 from holdfast.runtime import RuntimeClosed
@@ -40,12 +42,12 @@ _START: Final = "start"
 
 
 class EventStream(Response):
-    """An answer that goes on as long as there is a feed, somebody who reads it, and a daemon that shall not stop."""
+    """An answer that goes on as long as there is a feed, somebody who reads it and still may, and a daemon that shall not stop."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: Feed, stopping: asyncio.Event, *, ends: bool = False) -> None:
-        self._feed, self._stopping, self._ends = feed, stopping, ends
+    def __init__(self, feed: Feed, asked: "_Asked", *, ends: bool = False) -> None:
+        self._feed, self._may, self._stopping, self._ends = feed, asked.may, asked.stopping, ends
         self.status_code = 200
         self.background = None
         self.raw_headers = list(_HEADERS)
@@ -60,7 +62,7 @@ class EventStream(Response):
             return
         loop = asyncio.get_running_loop()
         pumping = loop.create_task(self._pump(send))
-        leaving = loop.create_task(_left(receive))
+        leaving = loop.create_task(left(receive))
         stopping = loop.create_task(self._stopping.wait())
         tasks: list[asyncio.Task[Any]] = [pumping, leaving, stopping]
         try:
@@ -78,6 +80,8 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": _FIRST % self._feed.cursor.encode(), "more_body": True})
         try:
             async for told in self._feed:
+                if not self._may():  # any more: whoever comes back hears why
+                    return
                 if told is None:
                     part = _HEARTBEAT
                 else:
@@ -92,18 +96,13 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": end, "more_body": True})
 
 
-async def _left(receive: Receive) -> None:
-    """Until the reader has left."""
-    while (await receive())["type"] != "http.disconnect":
-        continue
-
-
 class _Asked(NamedTuple):
     """What every stream is asked for with."""
 
     after: str | None
     heartbeat: float
     stopping: asyncio.Event
+    may: Callable[[], bool]
 
 
 async def _asked(
@@ -117,8 +116,14 @@ async def _asked(
     ] = None,
 ) -> _Asked:
     given = last_event_id or after  # a browser that comes back sends both, and the header is the newer one
-    state = request.app.state
-    return _Asked("" if given == _START else given or None, state.config.heartbeat_s, state.stopping)
+    state, caller = request.app.state, call_of(request.scope).caller
+    token = None if caller is None else caller.token
+    may = _always if token is None else partial(state.tokens.stands, token)
+    return _Asked("" if given == _START else given or None, state.config.heartbeat_s, state.stopping, may)
+
+
+def _always() -> bool:
+    return True
 
 
 Streaming = Annotated[_Asked, Depends(_asked)]
@@ -136,7 +141,7 @@ Streaming = Annotated[_Asked, Depends(_asked)]
 async def stream_execution(hf: Hf, execution_id: ExecutionId, asked: Streaming) -> EventStream:
     """The events of an execution, from its beginning or after a given one. `event: end` comes last, when it has ended."""
     feed = hf.events.follow(execution=execution_id, after=asked.after, heartbeat=asked.heartbeat)
-    return EventStream(await feed.begin(), asked.stopping, ends=True)
+    return EventStream(await feed.begin(), asked, ends=True)
 
 
 @routes.add(
@@ -152,11 +157,11 @@ async def stream_session(hf: Hf, session_id: SessionId, asked: Streaming) -> Eve
     """The events of a session, from now on or after a given one."""
     await hf.sessions.get(session_id)
     feed = hf.events.follow(session=session_id, after=asked.after, heartbeat=asked.heartbeat)
-    return EventStream(await feed.begin(), asked.stopping)
+    return EventStream(await feed.begin(), asked)
 
 
 @routes.add("GET", "/events/stream", READ, str, example=_EXAMPLE, extra={"stream": True})
 async def stream_events(hf: Hf, asked: Streaming) -> EventStream:
     """The events of all sessions, from now on or after a given one."""
     feed = hf.events.follow(after=asked.after, heartbeat=asked.heartbeat)
-    return EventStream(await feed.begin(), asked.stopping)
+    return EventStream(await feed.begin(), asked)

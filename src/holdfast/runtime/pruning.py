@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 from uuid import UUID
 
-from holdfast.domain import InvalidValue, Node, Origin
+from holdfast.domain import CheckpointNotFound, InvalidValue, Node, Origin, VersionConflict
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Job
 from holdfast.runtime.resident import Resident
@@ -101,7 +101,10 @@ class Delete(Job):
     looks: ClassVar[bool] = True
 
     def run(self, core: Core, resident: Resident) -> None:
-        core.store.delete_session(resident.id, independent(core.store, resident.id, core.key))
+        try:
+            core.store.delete_session(resident.id, independent(core.store, resident.id, core.key))
+        except CheckpointNotFound as error:  # a session that was forked from this one has changed in between, or is gone
+            raise VersionConflict from error
 
 
 def independent(store: Store, session_id: UUID, key: bytes) -> list[Rebased]:
