@@ -1,4 +1,7 @@
-"""Whoever follows what happens hears of each event once, in order, and goes on wherever it stopped."""
+"""Whoever follows what happens hears of each event once, in order, and goes on wherever it stopped.
+
+Each kind of store is met where the order of events is its own affair; what every store must do besides is in the contract of stores.
+"""
 
 import asyncio
 from pathlib import Path
@@ -54,8 +57,8 @@ async def events_of(hf: Holdfast, execution: UUID) -> list[Any]:
 
 
 @scene
-async def test_an_execution_is_followed_to_its_end_while_it_is_answered(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_an_execution_is_followed_to_its_end_while_it_is_answered(durable: str) -> None:
+    async with opened(durable) as hf:
         here = await session(hf)
         turn = await hf.executions.run(here, TALK)
         following = asyncio.ensure_future(rest(hf.events.follow(execution=turn.execution.id)))
@@ -96,8 +99,8 @@ async def test_any_reader_goes_on_after_any_cursor(everywhere: str) -> None:
 
 
 @scene
-async def test_now_is_when_it_was_asked_for(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_now_is_when_it_was_asked_for(durable: str) -> None:
+    async with opened(durable) as hf:
         here, other = await session(hf), await session(hf)
         await talk(hf, here)
         feeds = [await hf.events.follow(session=here).begin(), await hf.events.follow().begin()]
@@ -114,8 +117,8 @@ async def test_now_is_when_it_was_asked_for(everywhere: str) -> None:
 
 
 @scene
-async def test_a_slow_reader_lags_and_misses_nothing(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_a_slow_reader_lags_and_misses_nothing(address: str) -> None:
+    async with opened(address) as hf:
         here = await session(hf)
         feed = await hf.events.follow(session=here).begin()
         ran = [await talk(hf, here)]
@@ -135,8 +138,8 @@ async def test_a_slow_reader_lags_and_misses_nothing(everywhere: str) -> None:
 
 
 @scene
-async def test_a_heartbeat_comes_when_nothing_else_does(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_a_heartbeat_comes_when_nothing_else_does(address: str) -> None:
+    async with opened(address) as hf:
         here = await session(hf)
         feed = await hf.events.follow(session=here, heartbeat=0.05).begin()
         began = asyncio.get_running_loop().time()
@@ -149,8 +152,8 @@ async def test_a_heartbeat_comes_when_nothing_else_does(everywhere: str) -> None
 
 
 @scene
-async def test_a_feed_ends_with_its_session(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_a_feed_ends_with_its_session(durable: str) -> None:
+    async with opened(durable) as hf:
         here, other = await session(hf), await session(hf)
         turn = await hf.executions.run(here, TALK)
         of_all, of_session = await hf.events.follow().begin(), await hf.events.follow(session=here, after="").begin()
@@ -222,8 +225,8 @@ async def test_what_makes_no_sense_is_refused(everywhere: str) -> None:
 
 
 @scene
-async def test_a_feed_says_that_holdfast_was_closed(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_a_feed_says_that_holdfast_was_closed(durable: str) -> None:
+    async with opened(durable) as hf:
         here = await session(hf)
         turn = await hf.executions.run(here, TALK)
         feeds = [hf.events.follow(execution=turn.execution.id), hf.events.follow(session=here), hf.events.follow()]
@@ -236,8 +239,8 @@ async def test_a_feed_says_that_holdfast_was_closed(everywhere: str) -> None:
 
 
 @scene
-async def test_many_follow_while_many_talk(everywhere: str) -> None:
-    async with opened(everywhere) as hf:
+async def test_many_follow_while_many_talk(durable: str) -> None:
+    async with opened(durable) as hf:
         sessions = [await session(hf) for _ in range(6)]
         begun = [await hf.events.follow().begin() for _ in range(3)]
         ran = await asyncio.gather(*(talk(hf, here) for here in sessions))

@@ -82,10 +82,10 @@ async def test_a_worktree_must_be_a_folder_that_is_there(tree: Path) -> None:
 
 
 @scene
-async def test_a_file_of_the_worktree_runs(everywhere: str, tree: Path) -> None:
+async def test_a_file_of_the_worktree_runs(address: str, tree: Path) -> None:
     write(tree, calc="console.log('hello'); __ARGS__.a + 1")
     (tree / "link.js").symlink_to("calc.js")
-    async with opened(everywhere) as hf:
+    async with opened(address) as hf:
         await template(hf, name="t")
         session = await hf.sessions.create("t", worktree=at(tree))
         for path in ("calc.js", "./x/../calc.js", "link.js"):
@@ -175,10 +175,10 @@ async def test_a_fork_in_the_middle_of_a_file_keeps_what_it_was_given(tree: Path
 
 
 @scene
-async def test_startup_files_of_the_worktree_run_in_their_order(everywhere: str, tree: Path) -> None:
+async def test_startup_files_of_the_worktree_run_in_their_order(address: str, tree: Path) -> None:
     for name in "abcd":
         write(tree, **{name: f"trail.push('{name}')"})
-    async with opened(everywhere) as hf:
+    async with opened(address) as hf:
         own = [StartupFile("own.js", "var trail = ['own']", "session")]
         await with_startup(hf, ("c.js", 5), ("a.js", 5), ("d.js", -1), "b.js", startup=own)
         session = await hf.sessions.create("t", worktree=at(tree))
@@ -279,15 +279,15 @@ return await main_(address, given)
 """
 
 
-@pytest.mark.parametrize("kind", ["IDEMPOTENT", "ONCE"])
+@pytest.mark.parametrize(("address", "kind"), [("postgres", "IDEMPOTENT"), ("sqlite", "ONCE")], indirect=["address"])
 @scene
-async def test_startup_files_go_on_where_a_process_was_killed(durable: str, tree: Path, kind: str) -> None:
+async def test_startup_files_go_on_where_a_process_was_killed(address: str, tree: Path, kind: str) -> None:
     touch = "try { require('world').touch() } catch (e) { trail.push(e.code) }"
     write(tree, a="var trail = ['a']", b=f"{touch}; trail.push('b')", c="trail.push('c')")
-    elsewhere(durable, DIES, {"kind": kind, "tree": str(tree)}, dies=True)
+    elsewhere(address, DIES, {"kind": kind, "tree": str(tree)}, dies=True)
     write(tree, a="trail.push('a again')", b="trail.push('new b')", c="trail.push('new c')")
     functions = [Function("world.touch", lambda: None, EffectKind[kind])]
-    async with opened(durable, functions=functions, settings=Settings(lease_ms=200)) as hf:
+    async with opened(address, functions=functions, settings=Settings(lease_ms=200)) as hf:
         found = (await hf.sessions.list()).items[0]
         session = await hf.sessions._made(found.id)
         assert session.state == "ready", session.last_error

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,23 +29,25 @@ class Said(NamedTuple):
 
 
 class Terminal:
-    """Runs commands in this process, with a data directory of its own. `typed` is what stdin holds."""
+    """Runs commands in this process, with a data directory of its own. `typed` is what stdin holds; None is somebody who types nothing."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
-    def __call__(self, *words: str, typed: str = "") -> Said:
+    def __call__(self, *words: str, typed: str | None = "") -> Said:
         self._capsys.readouterr()
         kept = os.dup(0)
-        with tempfile.TemporaryFile() as file:
-            file.write(typed.encode())
-            file.seek(0)
-            os.dup2(file.fileno(), 0)
-            try:
-                code = main(list(words))
-            finally:
-                os.dup2(kept, 0)
-                os.close(kept)
+        ends = os.pipe()
+        if typed is not None:
+            os.write(ends[1], typed.encode())
+            os.close(ends[1])
+        os.dup2(ends[0], 0)
+        try:
+            code = main(list(words))
+        finally:
+            os.dup2(kept, 0)
+            for descriptor in (kept, ends[0], *([ends[1]] if typed is None else [])):
+                os.close(descriptor)
         return Said(code, *self._capsys.readouterr())
 
 

@@ -1,15 +1,16 @@
 """The commands that talk to a daemon, against a real one."""
 
+import asyncio
 import json
-import signal
-import subprocess
+import re
 from typing import Any
 
 import pytest
 
 from holdfast.cli import _remote
+from holdfast.cli.commands import query
 from tests.daemon import Daemon
-from tests.integration.cli_process import COMMAND, Terminal
+from tests.integration.cli_process import Terminal
 
 pytestmark = pytest.mark.xdist_group("cli-daemon")
 NOBODY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -170,6 +171,10 @@ def test_executions_and_their_events(holdfast, plain, tmp_path):
     assert '"json":"tea!"' in holdfast("exec", "strategy", session, str(strategy), "--ctx", '{"task": "tea"}').out
     assert holdfast("exec", "strategy", session, str(tmp_path / "none.js")).code == 2
     assert holdfast("exec", "run-file", session, "x.js", "--args", "[]").code == 2
+    much = holdfast("exec", "repl", session, "console.log('x'.repeat(300_000))")
+    assert much.code == 6
+    execution = re.search("hint: `holdfast exec events ([0-9a-f-]{36})`", much.err)[1]
+    assert holdfast("exec", "get", execution, "--json").json["error"]["limit"] == "max_output_kb"
     endless = holdfast("exec", "repl", session, "for (;;);", "--background", "--json")
     assert (endless.code, endless.json["status"]) == (0, "running")
     assert holdfast("exec", "cancel", endless.json["id"], "--json").json["status"] == "cancelled"
@@ -183,21 +188,40 @@ def test_a_repl_at_the_daemon(holdfast, plain):
     assert holdfast("repl", typed="1\n").code == 2  # which template?
 
 
-def test_queries_are_watched(holdfast, plain, daemon):
+def test_queries_are_watched_also_when_the_daemon_is_killed_and_started_again(holdfast, plain, daemon, capsys, monkeypatch):
+    monkeypatch.setattr(_remote, "_RETRY_FOR_S", 0.1)
     session = holdfast("session", "create", "--template-id", plain, "--json").json["id"]
     holdfast("exec", "repl", session, "await approve('first?'); await ask('second?')")
-    environment = {**daemon.environment, "HOLDFAST_SERVER_URL": daemon.url}
-    command = [*COMMAND, "query", "watch", "--session", session, "--json"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as watching:
-        try:
-            assert watching.stdout is not None
-            assert json.loads(watching.stdout.readline())["payload"] == {"question": "first?"}
-            assert holdfast("query", "answer", session, "yes").code == 0
-            assert json.loads(watching.stdout.readline())["payload"] == {"question": "second?"}
-            watching.send_signal(signal.SIGINT)
-            assert watching.wait(30) == 130
-        finally:
-            watching.kill()
+    told: list[str] = []
+
+    async def until(count):
+        async with asyncio.timeout(30):
+            while len(told) < count:
+                await asyncio.sleep(0.02)
+                told.extend(json.loads(line)["payload"]["question"] for line in capsys.readouterr().out.splitlines())
+
+    async def answer(value):
+        async with _remote.Globals().host() as host:
+            (query,) = await host.queries(session)
+            await host.answer(session, query["id"], value)
+
+    async def watch():
+        watching = asyncio.create_task(query._watch(_remote.Globals(), session, json=True))
+        await until(1)
+        await answer(True)
+        await until(2)
+        await asyncio.to_thread(daemon.kill)
+        await asyncio.sleep(query._LOOK_S + 0.3)  # it has looked in vain meanwhile
+        await asyncio.to_thread(daemon.start)
+        async with _remote.Globals().host() as host:
+            await host.rewind(session, (await host.checkpoints(session))[0]["number"])
+        await until(3)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+    monkeypatch.setattr(query, "_LOOK_S", 0.3)
+    asyncio.run(watch())
+    assert told == ["first?", "second?", "first?"]  # and not twice what was open all the time
 
 
 @pytest.mark.parametrize(
@@ -213,6 +237,7 @@ def test_queries_are_watched(holdfast, plain, daemon):
         (["session", "create"], 2, "--template-id"),
         (["session", "list", "--limit", "0"], 2, "(USAGE)"),
         (["--token", "hf_wrong", "session", "list"], 1, "(UNAUTHENTICATED)\nhint: "),
+        (["template", "create", "--name"], 2, "hint: `holdfast template create --help`"),
         (["--server-url", "ftp://x", "session", "list"], 2, "(VALIDATION_ERROR)"),
     ],
     ids=str,
@@ -229,10 +254,3 @@ def test_a_daemon_that_is_not_there(holdfast, monkeypatch):
     assert (said.code, said.out) == (5, "")
     assert "(DAEMON_UNREACHABLE)\nhint: start a daemon with `holdfast serve`" in said.err
     assert holdfast("doctor").code == 0
-
-
-def test_a_second_daemon_is_refused(daemon):
-    command = [*COMMAND, "serve", "--listen", "127.0.0.1:0"]
-    done = subprocess.run(command, env=daemon.environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 4
-    assert "(ALREADY_RUNNING)" in done.stderr

@@ -24,14 +24,22 @@ from tests.integration.cli_process import COMMAND, Terminal, environment
 
 pytestmark = pytest.mark.xdist_group("cli-repl")
 ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
+STORE = ""
 PROMPT = "\x1b[?2004h"
 """What a terminal is told when a prompt begins."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def store(tmp_path_factory):
+    """One file for all: the templates of the languages are made once."""
+    global STORE
+    STORE = f"sqlite:///{tmp_path_factory.mktemp('repl')}/local.db"
+
+
 @contextlib.asynccontextmanager
 async def talking(language, keys, tmp_path=None):
-    """A REPL on a store in memory, at which these keys are typed."""
-    async with opened("memory:") as local:
+    """A REPL at which these keys are typed."""
+    async with opened(STORE) as local:
         session = await local.begin(language, {}, None, {})
         completer = SessionCompleter(Names(local, language), language)
         completer.session_id = session["id"]
@@ -122,6 +130,9 @@ def test_forks_and_rewinds(capsys, tmp_path):
         f".save {file}",
         f".load {file}",
         ".rewind x",
+        ".load",
+        ".nonsense",
+        ".5 + 1",
         ".load nowhere.js",
         ".help",
         ".exit",
@@ -133,7 +144,9 @@ def test_forks_and_rewinds(capsys, tmp_path):
     assert "(forked from " in said.out
     assert "No queries found" in said.out
     assert file.read_text() == "var a = 1\na = 2\na\n"
-    assert repl.snippets[-1] == file.read_text()
+    assert repl.snippets[-2:] == [file.read_text(), ".5 + 1"]
+    assert "say which file: .load FILE (USAGE)" in said.err
+    assert "there is no command .nonsense (USAGE)\nhint: .help shows" in said.err
     assert "say which checkpoint: .rewind N (USAGE)" in said.err
     assert "(FILE_NOT_FOUND)" in said.err
     assert "'not run'" not in said.out
@@ -179,7 +192,7 @@ async def completed(completer, text):
 )
 def test_names_are_completed_and_the_session_does_not_notice(language, snippet, expected):
     async def complete():
-        async with opened("memory:") as local:
+        async with opened(STORE) as local:
             session = await local.begin(language, {}, None, {})
             await local.run(session["id"], snippet)
             before = await traces(local, session["id"])

@@ -1,6 +1,7 @@
 """`holdfast run` and `holdfast resume`, `demo` and `doctor`: all that needs no daemon."""
 
-import json
+import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import tarfile
 
 import pytest
 
+from holdfast.cli import _run
+from holdfast.cli._local import opened
 from tests.integration.cli_process import COMMAND, Terminal, environment, started
 
 pytestmark = pytest.mark.xdist_group("cli-run")
@@ -73,6 +76,33 @@ def test_json_is_one_document_and_nothing_else_on_stdout(holdfast):
     assert (failed.code, failed.json["error"]["name"], failed.err) == (1, "TypeError", "")
 
 
+def test_what_no_encoding_has_is_escaped(holdfast):
+    assert holdfast("run", "-e", r"console.log('\udc00'); '\ud800'") == (0, "\\udc00\n\\ud800\n", "")
+    assert holdfast("run", "--json", "-e", r"'\ud800é'").json["result"]["json"] == "\ud800é"
+
+
+def test_an_error_of_lua_is_called_an_error_once(holdfast):
+    assert holdfast("run", "--lang", "lua", "-e", "error('no')").err.endswith("error: <repl>:1: no (SCRIPT_ERROR)\n")
+
+
+def test_what_is_refused_or_not_read_leaves_nothing_behind(holdfast, data, monkeypatch, tmp_path):
+    script = tmp_path / "a.js"
+    script.write_text("1")
+
+    async def count():
+        async with opened(f"sqlite:///{data}/local.db") as local:
+            return len((await local.hf.sessions.list(limit=1000)).items)
+
+    def gone(execution):
+        raise BrokenPipeError
+
+    before = asyncio.run(count())
+    assert holdfast("run", str(script), "--args", "NaN").code == 2
+    monkeypatch.setattr(_run, "show_end", gone)
+    assert holdfast("run", str(script)).code == 1
+    assert asyncio.run(count()) == before
+
+
 def test_a_limit_has_an_exit_code_of_its_own(holdfast):
     code, _, err = holdfast("run", "-e", "for (;;);", "--limit", "cpu_ms=50")
     assert code == 6
@@ -86,7 +116,14 @@ def test_a_limit_has_an_exit_code_of_its_own(holdfast):
         (["run"], 2, "give a script or -e CODE (USAGE)"),
         (["run", "a.js", "-e", "1"], 2, "(USAGE)"),
         (["run", "nowhere.js"], 3, "there is no file nowhere.js (FILE_NOT_FOUND)"),
-        (["run", "."], 2, "what language"),
+        (["run", "nowhere"], 3, "there is no file nowhere (FILE_NOT_FOUND)"),
+        (["run", "-e"], 2, "hint: `holdfast run --help` shows"),
+        (["run", "-e", "1", "--limit", "wall_ms"], 2, "the names are wall_ms, "),
+        (["run", "-e", "1", "--name", " "], 2, "--name is blank"),
+        (["run", "-e", "1", "--name", "\udcff"], 2, "--name is not text in UTF-8"),
+        (["run", "-e", "'\udcff'"], 2, "-e is not text in UTF-8"),
+        (["run", "."], 2, ". cannot be read"),
+        (["run", __file__], 2, "what language"),
         (["run", "-e", "1", "--lang", "cobol"], 2, "there is no language 'cobol'"),
         (["run", "-e", "1", "--store", "nonsense:x"], 2, "(STORE_UNKNOWN)"),
         (["run", "--nope"], 2, "No such option: --nope"),
@@ -136,6 +173,25 @@ def test_at_the_end_of_input_the_session_waits_and_resume_goes_on(holdfast):
     assert holdfast("resume").code == 3
 
 
+def test_where_it_waits_is_said_if_it_is_not_where_everybody_looks(holdfast, data):
+    said = holdfast("run", "-e", "await ask('Who?')", "--store", f"{data}/local.db")
+    assert re.search(f"holdfast resume {UUID} --store {data}/local.db\n", said.err)
+    assert holdfast("resume", "--store", f"{data}/local.db", typed="Ada").out == "Ada\n"
+    assert "in memory only" in holdfast("run", "-e", "await ask('Who?')", "--store", "memory:").err
+
+
+def test_who_resumes_a_sleeper_is_told_so(data, capsys):
+    async def sleep():
+        async with opened(f"sqlite:///{data}/local.db") as local:
+            session = await local.begin("javascript", {}, None, {"script": "-e"})
+            await local.run(session["id"], "await hf.sleep(60_000)")
+            await _run._say_what_it_does(local, session["id"])
+            await local.delete(session["id"])
+
+    asyncio.run(sleep())
+    assert re.fullmatch(r"it sleeps until \d{4}-\S+Z\n", capsys.readouterr().err)
+
+
 def test_what_has_ended_leaves_nothing_unless_it_has_a_name(holdfast):
     holdfast("run", "-e", "1", "--name", "kept")
     assert holdfast("resume", "kept").out == "1\n"
@@ -154,34 +210,23 @@ def test_what_was_made_of_a_session_at_the_repl_is_not_thrown_away(holdfast):
     assert holdfast("resume", session).code == 3
 
 
-def test_a_script_from_stdin(data):
-    command = [*COMMAND, "run", "-", "--lang", "lua"]
-    done = subprocess.run(
-        command, input="return 6 * 7", env=environment(data), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "42\n")
+def test_a_script_from_stdin(holdfast):
+    assert holdfast("run", "-", "--lang", "lua", typed="return 6 * 7").out == "42\n"
 
 
-def test_a_question_that_the_clock_closes_is_let_go(data):
+def test_a_question_that_the_clock_closes_is_let_go(holdfast):
     code = "const way = await ask('Left?', {timeout_ms: 300, default: 'straight on'}); way"
-    process = started(data, "run", "-e", code)
-    assert process.stderr is not None
-    assert process.stdout is not None
-    try:
-        assert process.stderr.readline() == "? Left?\n"
-        assert process.stdout.readline() == "straight on\n"  # while nobody types, and the pipe stays open
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.communicate()
+    said = holdfast("run", "-e", code, typed=None)  # nobody types, and the pipe stays open
+    assert (said.code, said.out) == (0, "straight on\n")
+    assert said.err.startswith("? Left?\n")
 
 
 def test_ctrl_c_leaves_a_session_that_goes_on(data, holdfast):
     processes = {
-        "at a question": started(data, "run", "--json", "-e", "await ask('Who?')", "--name", "asked"),
         "in its sleep": started(
-            data, "run", "--json", "-e", "console.error('zzz'); await hf.sleep(2000); 'awake'", "--name", "slept"
+            data, "run", "--json", "-e", "console.error('zzz'); await hf.sleep(1500); 'awake'", "--name", "slept"
         ),
+        "at a question": started(data, "run", "--json", "-e", "await ask('Who?')", "--name", "asked"),
     }
     for process in processes.values():
         assert process.stderr is not None
@@ -195,12 +240,10 @@ def test_ctrl_c_leaves_a_session_that_goes_on(data, holdfast):
     assert holdfast("resume", "slept").out == "awake\n"
 
 
-def test_the_demo(data):
-    done = subprocess.run(
-        [*COMMAND, "demo", "--json"], env=environment(data), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+def test_the_demo(holdfast):
+    done = holdfast("demo", "--json")
+    assert done.code == 0, done.err
+    told = done.json
     assert told["killed_by"] == signal.SIGKILL
     assert [fork["value"] for fork in told["forks"]] == [
         f"Oslo is crisp, Lima is grey and kind, {way}" for way in ("left", "right")
@@ -211,6 +254,13 @@ def test_the_demo(data):
 
 
 # ---- the rest ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_streams_that_are_closed_are_no_files_of_ours(data):
+    """The next file that is opened would have the number of stdout: that is the store."""
+    command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COMMAND, "run", "-e", "console.log(1); await ask('Who?')"]
+    done = subprocess.run(command, env=environment(data), timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_run_imports_nothing_that_it_does_not_need(data):
@@ -236,6 +286,13 @@ def test_doctor_says_what_is_wrong_and_what_to_do(holdfast, data, monkeypatch):
     assert (found["token"]["status"], found["daemon"]["status"]) == ("failed", "warning")
     assert "chmod 600" in found["token"]["hint"]
     (data / "token").unlink()
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(data / "none.toml"))
+    failed = [one for one in holdfast("doctor", "--json").json["checks"] if one["status"] == "failed"]
+    assert [one["check"] for one in failed] == ["configuration"]  # and not once more for each that needs it
+    monkeypatch.delenv("HOLDFAST_DATA_DIR")
+    assert holdfast("run", "-e", "1").code == 2  # its sessions would be somewhere else
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(data))
+    monkeypatch.setenv("HOLDFAST_CONFIG", os.devnull)
     said = holdfast("doctor")
     assert said.code == 0
     assert re.search("^ok +guests cached: ", said.out, re.MULTILINE)
@@ -297,7 +354,13 @@ def test_the_version_and_completion(holdfast):
     assert "rewind" in said.out
 
 
-def test_the_shell_completes_commands(data):
-    more = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_WORDS": "holdfast session re", "COMP_CWORD": "2"}
-    done = subprocess.run(COMMAND, env=environment(data, **more), capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.split() == ["rewind"]
+@pytest.mark.parametrize(
+    ("words", "number", "found"), [("holdfast session re", 2, ["rewind"]), ("holdfast run --l", 2, ["--lang", "--limit"])]
+)
+def test_the_shell_completes_commands(holdfast, capsys, monkeypatch, words, number, found):
+    monkeypatch.setenv("_HOLDFAST_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(number))
+    with pytest.raises(SystemExit) as ended:
+        holdfast()
+    assert (ended.value.code, capsys.readouterr().out.split()) == (0, found)

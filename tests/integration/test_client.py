@@ -252,7 +252,7 @@ def test_how_long_to_wait_is_a_number_or_a_date():
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert 28 < retry_after({"Retry-After": soon}) <= 30
     assert 28 < retry_after({"Retry-After": soon.replace("GMT", "-0000")}) <= 30
-    senseless = ("-1", "soon", "", "Nov 99999999999999999999 07:00:00", "Thu, 01 Jan 1970 00:00:00 GMT")
+    senseless = ("-1", "soon", "", "Mon, 16 Nov 99999999999999999999 07:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT")
     for given, seconds in (("7", 7), (" 0 ", 0), *((given, 0) for given in senseless)):
         assert retry_after({"Retry-After": given}) == seconds
     assert retry_after({}) == 0

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,14 +133,13 @@ def test_every_operation_asks_for_its_scope(target: Target) -> None:
 def test_a_stream_ends_with_the_token_that_it_was_opened_with(target: Target) -> None:
     """Who was let in once is not let in for ever. What happens after the token is gone is not told."""
     session = target.session()
-    expires = int(time.time() * 1000) + 1500
-    for name, over in (("revoked", None), ("over", expires)):
-        _, secret = target.tokens.create(name, ["read"], over)
+    for name in ("revoked", "over"):
+        _, secret = target.tokens.create(name, ["read"], int(time.time() * 1000) + 2000 if name == "over" else None)
         target.until_known(secret)
-        head = f"GET /api/v1/sessions/{session}/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\r\n"
-        stream = target.connect(head.encode())
+        line = f"GET /api/v1/sessions/{session}/stream HTTP/1.1"
+        stream = target.connect(target.head(line, f"Authorization: Bearer {secret}", "Connection: close"))
         assert b"200 OK" in stream.recv(1000)
-        if over is None:
+        if name == "revoked":
             target.tokens.revoke(name)
         target.until_known(secret, known=False)
         target.admin.post("/executions/repl", json={"session_id": session, "input": "console.log('not for you')"})
@@ -304,28 +302,15 @@ def test_one_token_does_not_take_the_places_of_another(target: Target) -> None:
     ],
     ids=["fields", "fields of a field"],
 )
-def test_a_body_with_much_that_is_wrong_is_refused_soon(target: Target, body: bytes) -> None:
-    """Listing all of it kept everybody waiting."""
+def test_a_body_with_much_that_is_wrong_is_not_listed(target: Target, body: bytes) -> None:
+    """That took more than a second, in which nobody else was answered."""
     for path in ("/executions/repl", "/templates"):
-        longest, done = [0.0], threading.Event()
-
-        def others(longest: list[float] = longest, done: threading.Event = done) -> None:
-            with httpx2.Client(base_url=f"{target.daemon.url}/api/v1") as prober:
-                while not done.is_set():
-                    began = time.monotonic()
-                    prober.get("/health/live")
-                    longest[0] = max(longest[0], time.monotonic() - began)
-
-        probing = threading.Thread(target=others)
-        probing.start()
-        began = time.monotonic()
         response = target.admin.post(path, content=body, headers={"Content-Type": "application/json"})
-        took = time.monotonic() - began
-        done.set()
-        probing.join()
-        assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_REQUEST")
-        assert took < 1.2, took
-        assert longest[0] < 1.2, longest
+        assert response.status_code == 400
+        error = response.json()["error"]
+        assert error["code"] == "INVALID_REQUEST"
+        if b"budget" not in body or path == "/executions/repl":
+            assert "details" not in error
 
 
 def test_a_refusal_names_a_field_called_path(target: Target) -> None:

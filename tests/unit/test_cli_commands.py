@@ -4,11 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from holdfast.cli.app import built
+from holdfast.cli.app import parsing
 
-ROOT = get_command(built())
+ROOT = parsing()
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
 

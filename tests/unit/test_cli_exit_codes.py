@@ -1,15 +1,18 @@
 """Exit codes and what is typed: decided without running anything."""
 
+import io
+import sys
+
 import pytest
 
 from holdfast import domain
-from holdfast.cli import _exits, _quick
+from holdfast.cli import _exits, _quick, _streams, main
 from holdfast.cli._exits import CommandFailed, Exit, exit_of, exit_of_execution, hint_of
 from holdfast.cli._given import arguments_of, limits_of, script_of
 from holdfast.cli._snippets import is_whole
-from holdfast.cli._tables import drawn
-from holdfast.cli._terminal import _visible
-from holdfast.cli.app import built
+from holdfast.cli._tables import drawn, table
+from holdfast.cli._terminal import _visible, drawable, print_json
+from holdfast.cli.app import parsing
 from holdfast.client import ApiError, NoAnswer, Unreachable
 from holdfast.domain import HoldfastError
 from holdfast.http._statuses import STATUSES
@@ -93,6 +96,82 @@ def test_a_defect_is_told_in_one_line_and_not_hidden_from_who_asks(capsys, monke
         _exits.guarded(broken)
 
 
+def test_what_the_system_refuses_is_no_defect(capsys):
+    def full():
+        raise OSError(28, "No space left on device", "/data")
+
+    assert _exits.guarded(full) == 1
+    assert capsys.readouterr().err == "error: the system refuses: /data: No space left on device (SYSTEM_ERROR)\n"
+
+
+def test_a_stdout_that_cannot_be_written_is_given_up(capfd, monkeypatch):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert _exits.guarded(lambda: print("x") or 0) == 1
+        full.flush()  # as the process does when it ends
+    assert capfd.readouterr().err == "error: the system refuses: stdout: No space left on device (SYSTEM_ERROR)\n"
+
+
+def test_ctrl_c_before_anything_has_begun_shows_no_trace(capsys, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_streams, "prepare", interrupted)
+    assert main(["run", "-e", "1"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_streams_that_are_not_there_are_made_up_for(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stdout", None)
+    _streams.prepare()
+    with sys.stdin as stdin, sys.stdout as stdout:
+        assert stdin.read() == ""
+        stdout.write("x")
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "hint"),
+    [
+        ("OUTPUT_LIMIT_EXCEEDED", {"execution_id": "E"}, "`holdfast exec events E`"),
+        ("STARTUP_FAILED", {"session_id": "S"}, "`holdfast session errors S`"),
+        ("MALFORMED_RESPONSE", {}, "is this a Holdfast daemon"),
+    ],
+)
+def test_hints_know_what_it_is_about(code, details, hint):
+    assert hint in (hint_of(CommandFailed("x", code).with_details(**details)) or "")
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_table_without_colour_cannot_take_the_terminal_over(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", Screen())
+    table(["Name", "State"], [["a\x1b[2J\nb", "ready"]], "none")
+    assert sys.stdout.getvalue() == "Name      State\na␛[2J\\nb  ready\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "document", "line"),
+    [
+        ("utf-8", "é├", '"é├"'),
+        ("utf-8", "é\ud800", '"\\u00e9\\ud800"'),
+        ("ascii", "é", '"\\u00e9"'),
+    ],
+)
+def test_json_is_json_whatever_stdout_can_take(monkeypatch, encoding, document, line):
+    taken = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", taken)
+    print_json(document)
+    assert taken.buffer.getvalue().decode(encoding) == f"{line}\n"
+    assert drawable("├─ 1", taken) == ("├─ 1" if encoding == "utf-8" else "|- 1")
+
+
 # ---- what is typed -----------------------------------------------------------------------------------------------------------------
 
 USUAL = [
@@ -119,12 +198,10 @@ def test_arguments_that_are_read_quickly_mean_what_typer_makes_of_them(words, mo
         heard.append(given)
         return 0
 
-    from typer.main import get_command
-
     from holdfast.cli import _run
 
     monkeypatch.setattr(_run, words[0], hear)
-    get_command(built()).main(words, prog_name="holdfast", standalone_mode=False)
+    parsing().main(words, prog_name="holdfast", standalone_mode=False)
     quick = _quick.parsed(words[0], words[1:])
     assert quick is not None
     order = {
@@ -159,7 +236,7 @@ def test_what_is_unusual_is_left_to_typer(words):
     [
         {"script": None, "code": None},
         {"script": "a.js", "code": "1"},
-        {"script": "what.txt", "code": None},
+        {"script": __file__, "code": None},
         {"script": None, "code": "1", "args": "{"},
         {"script": None, "code": "1", "args": "[]", "arg": ["a=b"]},
         {"script": None, "code": "1", "arg": ["a"]},

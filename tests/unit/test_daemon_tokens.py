@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.daemon import Scope, TokenNotFound, Tokens, TokensUnusable, first_token
+from holdfast.daemon import Scope, TokenNotFound, Tokens, TokensUnusable
 from holdfast.domain import InvalidValue, NameTaken
 
 
@@ -120,37 +120,37 @@ def test_changes_at_the_same_time_are_not_lost(tmp_path: Path) -> None:
 
 
 def test_the_first_token_is_made_once(tmp_path: Path) -> None:
-    path = first_token(tmp_path)
+    path = Tokens(tmp_path).first()
     assert path == tmp_path / "token"
     assert mode(path) == 0o600
     secret = path.read_text().strip()
     token = Tokens(tmp_path).verify(secret)
     assert token is not None
     assert token.allows("admin")
-    assert first_token(tmp_path) == path
+    assert Tokens(tmp_path).first() == path
     assert path.read_text().strip() == secret
     Tokens(tmp_path).revoke("first")
     assert not path.exists()
-    assert first_token(tmp_path) is None, "who took it back does not want it again"
+    assert Tokens(tmp_path).first() is None, "who took it back does not want it again"
     assert Tokens(tmp_path).list() == []
 
 
 def test_the_first_token_is_finished_after_a_crash(tmp_path: Path) -> None:
-    path = first_token(tmp_path)
+    path = Tokens(tmp_path).first()
     assert path is not None
     secret = path.read_text().strip()
     (tmp_path / "tokens.json").unlink()  # as if the process had ended between the two
-    assert first_token(tmp_path) == path
+    assert Tokens(tmp_path).first() == path
     assert Tokens(tmp_path).verify(secret) is not None
 
 
 def test_a_token_file_that_others_can_read_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = first_token(tmp_path)
+    path = Tokens(tmp_path).first()
     assert path is not None
     os.chmod(path, 0o644)
     (tmp_path / "tokens.json").unlink()
     with caplog.at_level(logging.WARNING, "holdfast.daemon"):
-        first_token(tmp_path)
+        Tokens(tmp_path).first()
     assert "can be read by others" in caplog.text
     assert path.read_text().strip() not in caplog.text
 

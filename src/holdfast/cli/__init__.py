@@ -7,18 +7,25 @@ has the rest.
 """
 
 import contextlib
+import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does what the arguments say. Gives the exit code."""
-    from holdfast.cli._exits import guarded
-
     given = list(sys.argv[1:] if arguments is None else arguments)
-    code = guarded(lambda: _dispatched(given))
+    try:
+        from holdfast.cli._streams import prepare
+
+        prepare()
+        from holdfast.cli._exits import guarded
+
+        code = guarded(lambda: _dispatched(given))
+    except KeyboardInterrupt:  # before anything has begun
+        code = 130
     if arguments is None and given and given[0] in ("run", "resume"):
         _leave(code)
     return code
@@ -30,12 +37,27 @@ def _dispatched(given: list[str]) -> int:
 
         options = _quick.parsed(given[0], given[1:])
         if options is not None:
-            from holdfast.cli import _run
+            with _nothing_collected():
+                from holdfast.cli import _run
 
             return _run.run(**options) if given[0] == "run" else _run.resume(**options)
-    from holdfast.cli.app import started
+    with _nothing_collected():
+        from holdfast.cli.app import started
 
     return started(given)
+
+
+@contextlib.contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """For imports: they make many objects that stay, and nothing for the collector, which would look a hundred times."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _leave(code: int) -> NoReturn:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from holdfast.cli._exits import CommandFailed, Exit
 from holdfast.cli._tables import drawn
-from holdfast.cli._terminal import painted, print_json
+from holdfast.cli._terminal import drawable, painted, print_json
 
 _SCRIPT: Final = """
 const notes = [];
@@ -67,7 +67,7 @@ def _play(address: str, quiet: bool) -> dict[str, Any]:
 
     tell("\n4. The history, where each line is a state that can be gone back to:", "bold")
     for line in drawn(third["tree"]):
-        tell(f"   {line}")
+        tell(f"   {drawable(line, sys.stdout)}")
     return {
         "session_id": first["session_id"],
         "killed_by": -process.returncode,

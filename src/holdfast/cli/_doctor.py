@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast.cli._exits import Exit
+from holdfast.cli._exits import Exit, hint_of
 from holdfast.cli._places import data_dir
 from holdfast.cli._remote import Globals
 from holdfast.cli._terminal import painted, print_json
@@ -57,7 +57,8 @@ def _safely(check: "Callable[[Globals], Iterator[Finding]]", globals_: Globals) 
     try:
         yield from check(globals_)
     except HoldfastError as error:
-        yield Finding(name, "failed", f"{error} ({error.code})")
+        if error.code != "CONFIG_INVALID" or check is _configuration:  # said once is enough
+            yield Finding(name, "failed", f"{error} ({error.code})", hint_of(error))
     except (ImportError, OSError) as error:
         yield Finding(name, "failed", f"{type(error).__name__}: {error}", "install Holdfast again")
 
@@ -163,8 +164,7 @@ def _daemon(globals_: Globals) -> Iterator[Finding]:
             hint = "`holdfast serve` starts one; `holdfast run` and `holdfast repl` need none"
             yield Finding("daemon", "warning", f"none answers at {url}", hint)
         except ApiError as error:
-            hint = "give a token that may read: --token, HOLDFAST_TOKEN or `holdfast token create`"
-            yield Finding("daemon", "warning", f"{url} answers: {error} ({error.code})", hint)
+            yield Finding("daemon", "warning", f"{url} answers: {error} ({error.code})", hint_of(error))
         else:
             yield Finding("daemon", "ok", f"{url}, version {version}")
 

@@ -1,12 +1,13 @@
 """Commands of the REPL, which begin with a dot."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli._exits import CommandFailed, usage
 from holdfast.cli._tables import drawn, table
-from holdfast.cli._terminal import as_json, print_json, say
+from holdfast.cli._terminal import as_json, drawable, print_json, say
 
 if TYPE_CHECKING:
     from holdfast.cli._repl import Repl
@@ -23,6 +24,15 @@ DOTS: Final = {
     ".load": "FILE: runs a file",
     ".exit": "leaves, as does Ctrl-D",
 }
+
+
+def is_dot(snippet: str) -> bool:
+    """Whether this is a command. No snippet of either language begins like this.
+
+    >>> is_dot(".tree"), is_dot(".5 + 1")
+    (True, False)
+    """
+    return snippet.startswith(".") and snippet[1:2].isalpha()
 
 
 class Dots:
@@ -45,6 +55,8 @@ class Dots:
 
     async def do(self, line: str) -> bool:
         word, _, rest = line.strip().partition(" ")
+        if word not in self._ways:
+            raise usage(f"there is no command {word}", ".help shows what there is")
         return await self._ways[word](rest.strip())
 
     async def _help(self, rest: str) -> bool:
@@ -77,7 +89,7 @@ class Dots:
         if self._repl.json:
             print_json(tree)
         for line in [] if self._repl.json else drawn(tree):
-            print(line, flush=True)
+            print(drawable(line, sys.stdout), flush=True)
         return True
 
     async def _checkpoints(self, rest: str) -> bool:
@@ -115,6 +127,8 @@ class Dots:
         return True
 
     async def _load(self, rest: str) -> bool:
+        if not rest:
+            raise usage("say which file: .load FILE")
         try:
             text = Path(rest).expanduser().read_text("utf-8")
         except OSError as error:

@@ -4,6 +4,7 @@
 6 a limit or a timeout. Ctrl-C is 130, as shells expect.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -74,6 +75,7 @@ _BY_STATUS: Final[Mapping[str, Exit]] = {
 
 _HINTS: Final[Mapping[str, str]] = {
     "DAEMON_UNREACHABLE": "start a daemon with `holdfast serve`, or say where it is with --server-url",
+    "MALFORMED_RESPONSE": "is this a Holdfast daemon, of this version? --server-url and HOLDFAST_SERVER_URL say where to look",
     "UNAUTHENTICATED": "give a token with --token or HOLDFAST_TOKEN; `holdfast token create` makes one",
     "FORBIDDEN": "the token lacks a scope; `holdfast token list` shows what each may do",
     "SESSION_BUSY": "wait for the execution, cancel it with `holdfast exec cancel`, or answer it: `holdfast query list`",
@@ -81,7 +83,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "SESSION_NOT_FOUND": "`holdfast session list` shows those of the daemon, `holdfast resume --list` those of `holdfast run`",
     "TEMPLATE_NOT_FOUND": "`holdfast template list` shows all",
     "TEMPLATE_IN_USE": "`holdfast session list` shows its sessions; `holdfast session delete` removes one",
-    "NAME_TAKEN": "choose another name, or change the one that is there with `holdfast template update`",
+    "NAME_TAKEN": "choose another name; `list` of the same group shows those that are there",
     "ANSWER_AMBIGUOUS": "`holdfast query list` shows the ids of open queries",
     "LIBRARY_MISSING": "fetch it with `holdfast libs download`",
     "MODULE_NOT_ALLOWED": "`holdfast template list-available-modules` shows what there is",
@@ -139,6 +141,10 @@ def exit_of_execution(execution: Mapping[str, Any]) -> Exit:
 def hint_of(error: HoldfastError) -> str | None:
     """What to do next, where there is something useful."""
     own: str | None = getattr(error, "hint", None)
+    if error.code == "OUTPUT_LIMIT_EXCEEDED" and "execution_id" in error.details:
+        return f"`holdfast exec events {error.details['execution_id']}` shows what there was until then"
+    if error.code == "STARTUP_FAILED" and "session_id" in error.details:
+        return f"`holdfast session errors {error.details['session_id']}` says more"
     return own or _HINTS.get(error.code)
 
 
@@ -146,15 +152,30 @@ def tell(error: HoldfastError) -> None:
     """An error on stderr, with its code, and a hint."""
     from holdfast.cli._terminal import harmless, painted
 
-    sys.stdout.flush()
-    print(f"{painted('error:', 'red', sys.stderr)} {harmless(str(error), sys.stderr)} ({error.code})", file=sys.stderr)
+    lines = [f"{painted('error:', 'red', sys.stderr)} {harmless(str(error), sys.stderr)} ({error.code})"]
     hint = hint_of(error)
     if hint is not None:
-        print(f"{painted('hint:', 'dim', sys.stderr)} {hint}", file=sys.stderr)
+        lines.append(f"{painted('hint:', 'dim', sys.stderr)} {harmless(hint, sys.stderr)}")
+    with contextlib.suppress(OSError):  # whoever reads our output may have gone: that changes nothing about what went wrong
+        sys.stdout.flush()
+    with contextlib.suppress(OSError):
+        print("\n".join(lines), file=sys.stderr, flush=True)
 
 
 def guarded(command: Callable[[], int]) -> int:
     """Runs a command. Whatever it raises becomes a message and an exit code."""
+    from holdfast.cli._streams import give_up_stdout
+
+    try:
+        return _told(command)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has gone, as `head` does
+        give_up_stdout()
+        return Exit.FAILED
+
+
+def _told(command: Callable[[], int]) -> int:
     try:
         code = command()
         sys.stdout.flush()
@@ -162,15 +183,23 @@ def guarded(command: Callable[[], int]) -> int:
     except HoldfastError as error:
         tell(error)
         return exit_of(error)
-    except KeyboardInterrupt:
-        return Exit.INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FAILED
+    except BrokenPipeError:
+        raise
     except Exception as error:  # the last resort of a program that people use
         if os.environ.get("HOLDFAST_DEBUG"):
             raise
-        tell(
-            CommandFailed(f"a defect in Holdfast: {type(error).__name__}: {error}", "INTERNAL", "HOLDFAST_DEBUG=1 shows where")
-        )
+        _tell_the_worst(error)
         return Exit.FAILED
+
+
+def _tell_the_worst(error: Exception) -> None:
+    from holdfast.cli._streams import give_up_stdout
+
+    if (
+        isinstance(error, OSError) and error.strerror
+    ):  # a full disk, a folder that is not ours: the system's no, and not our fault
+        where = "stdout: " if give_up_stdout() else "" if error.filename is None else f"{error.filename}: "
+        tell(CommandFailed(f"the system refuses: {where}{error.strerror}", "SYSTEM_ERROR"))
+        return
+    told = f"a defect in Holdfast: {type(error).__name__}: {error}"
+    tell(CommandFailed(told, "INTERNAL", "HOLDFAST_DEBUG=1 shows where"))

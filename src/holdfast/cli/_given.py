@@ -1,7 +1,6 @@
 """What was typed for a script: which, in which language, with what arguments and limits. Nonsense is a usage error."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -29,19 +28,37 @@ def script_of(script: str | None, code: str | None, lang: str | None, args: str 
         raise usage("give a script or -e CODE", "for example: holdfast run -e '1 + 1'")
     given = arguments_of(args, arg)
     if code is not None:
+        checked_text(code, "-e")
         return Script(code, None if given is None else "-e", lang or "javascript", given)
     assert script is not None
     if script == "-":
         return Script(_stdin(), "stdin", lang or "javascript", given)
+    source = _text_of(script)
     language = lang or _LANGUAGES.get(PurePath(script).suffix.lower())
     if language is None:
         raise usage(f"what language is {script}?", "say --lang javascript or --lang lua")
-    return Script(_text_of(script), PurePath(script).name, language, given)
+    return Script(source, PurePath(script).name, language, given)
+
+
+def checked_text(text: str | None, option: str) -> None:
+    """Refuses what was typed in another encoding: a session could neither run it nor be found by it."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise usage(f"{option} is not text in UTF-8") from None
+
+
+def checked_name(name: str | None) -> None:
+    """Refuses what nobody could call a session by."""
+    checked_text(name, "--name")
+    if name is not None and not name.strip():
+        raise usage("--name is blank", "leave it out for a session without a name")
 
 
 def _stdin() -> str:
     try:
-        return sys.stdin.buffer.read().decode()
+        with open(0, "rb", closefd=False) as file:
+            return file.read().decode()
     except ValueError:
         raise usage("stdin is not text in UTF-8") from None
 
@@ -69,7 +86,9 @@ def arguments_of(args: str | None, arg: Sequence[str]) -> Any:
             given = json.loads(args)
         except ValueError:
             raise usage("--args must be JSON", """for example: --args '{"n": 1}'""") from None
-    pairs = dict(_pair(word, "--arg") for word in arg)
+    for word in (args, *arg):
+        checked_text(word, "--arg")
+    pairs = dict(_pair(word) for word in arg)
     if not pairs:
         return given
     if given is not None and not isinstance(given, dict):
@@ -85,15 +104,15 @@ def limits_of(words: Sequence[str]) -> dict[str, int]:
     """
     limits: dict[str, int] = {}
     for word in words:
-        name, value = _pair(word, "--limit")
+        name, _, value = word.partition("=")
         if name not in _LIMITS or not value.isascii() or not value.isdigit():
             raise usage(f"--limit takes NAME=NUMBER, not {word!r}", f"the names are {', '.join(_LIMITS)}")
         limits[name] = int(value)
     return limits
 
 
-def _pair(word: str, option: str) -> tuple[str, str]:
+def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not name or not equals:
-        raise usage(f"{option} takes NAME=VALUE, not {word!r}")
+        raise usage(f"--arg takes NAME=VALUE, not {word!r}")
     return name, value

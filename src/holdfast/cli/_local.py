@@ -67,10 +67,12 @@ class Local:
         version = await self.hf.templates.version(session["template_id"], session["template_version"])
         return version.spec.language
 
-    async def is_done(self, execution: Json) -> bool:
-        """Whether a session was for this alone. What somebody else made of it at the REPL is not ours to throw away."""
-        executions = (await self.hf.executions.list(execution["session_id"], limit=2)).items
-        return len(executions) == 1 and (await self.hf.sessions.get(execution["session_id"])).meta.get("script") is not None
+    async def is_done(self, session_id: str) -> bool:
+        """Whether a session was for one script, of which nothing is to come. What was made of it at the REPL is not ours to throw away."""
+        session = await self.hf.sessions.get(session_id)
+        if session.state in OPEN_STATES or session.meta.get("script") is None:
+            return False
+        return len((await self.hf.executions.list(session_id, limit=2)).items) <= 1
 
     async def delete(self, session_id: str) -> None:
         await self.hf.sessions.delete(session_id)

@@ -30,16 +30,18 @@ def config_file() -> Path:
 
 
 def _configured() -> str | None:
-    """The data directory in the config file. A file that cannot be read is the daemon's to complain about, with all that is wrong in it."""
+    """The data directory in the config file. One that was named and cannot be read is an error: sessions would be somewhere else."""
     file = config_file()
-    if not file.is_file():
+    if not os.environ.get("HOLDFAST_CONFIG") and not file.exists():
         return None
     import tomllib
 
     try:
         found = tomllib.loads(file.read_text("utf-8")).get("data_dir")
-    except (OSError, ValueError):
-        return None
+    except OSError as error:
+        raise CommandFailed(f"the config file {file} cannot be read: {error.strerror}", "CONFIG_INVALID") from None
+    except ValueError as error:
+        raise CommandFailed(f"the config file {file} is not TOML: {error}", "CONFIG_INVALID") from None
     return found if isinstance(found, str) else None
 
 

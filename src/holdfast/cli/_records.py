@@ -17,6 +17,11 @@ def time_of(milliseconds: int | None) -> str | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def now() -> str:
+    """The time, as `time_of` writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def session_json(session: Session) -> dict[str, Any]:
     origin, worktree = session.origin, session.worktree
     return {

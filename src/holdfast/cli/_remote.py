@@ -39,7 +39,7 @@ class Globals:
         What was said wins, then HOLDFAST_SERVER_URL and HOLDFAST_TOKEN, then the config file. The token file is for a daemon on this
         machine: its content is never sent anywhere else.
         """
-        from holdfast.client._find import find_server
+        from holdfast.client import find_server
 
         loaded = self.loaded()
         url = self.server_url or os.environ.get("HOLDFAST_SERVER_URL") or _url_of(*loaded.config.address)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -10,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli._attending import Attended, attend, document
-from holdfast.cli._dots import DOTS, Dots
+from holdfast.cli._dots import Dots, is_dot
 from holdfast.cli._exits import Exit, tell, usage
 from holdfast.cli._host import FINAL, Host, Json
 from holdfast.cli._local import opened
@@ -42,10 +43,24 @@ def repl(globals_: Globals, session: str | None, template: str | None, lang: str
             if is_new and not talking.has_run:
                 await host.delete(found["id"])
             elif sys.stdin.isatty():
-                say(f"go on with: holdfast repl {talking.session['id']}")
+                say(f"go on with: {again(globals_, talking.session['id'], store)}")
         return Exit.FINE
 
     return asyncio.run(talk())
+
+
+def again(globals_: Globals, session_id: str, store: str | None) -> str:
+    """The command that goes on with a session, wherever it is.
+
+    >>> again(Globals(), "X", None), again(Globals("http://127.0.0.1:1"), "X", None), again(Globals(), "X", "a b.db")
+    ('holdfast repl X', 'holdfast --server-url http://127.0.0.1:1 repl X', "holdfast repl X --store 'a b.db'")
+    """
+    words = ["holdfast", "repl", session_id]
+    if store is not None:
+        words += ["--store", store]
+    elif globals_.server_url:
+        words[1:1] = ["--server-url", globals_.server_url]
+    return shlex.join(words)
 
 
 @asynccontextmanager
@@ -111,7 +126,7 @@ class Repl:
                 continue
             if snippet is None:
                 return
-            if snippet.partition(" ")[0].strip() in DOTS:
+            if is_dot(snippet):
                 goes_on = await self.told(partial(dots.do, snippet))
             elif snippet.strip():
                 goes_on = await self.told(partial(self.run, snippet))
@@ -148,6 +163,8 @@ class Repl:
         tasks: set[asyncio.Task[Json]] = set()
 
         def stop() -> None:
+            if sys.stderr.isatty():
+                say()  # after the ^C
             tasks.add(asyncio.ensure_future(self.host.cancel(execution_id)))
 
         with _interrupts(stop):

@@ -3,16 +3,23 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from holdfast.cli._asking import Line
 from holdfast.cli._attending import Attended, attend, document
 from holdfast.cli._exits import CommandFailed, Exit, exit_of_execution, usage
-from holdfast.cli._given import limits_of, script_of
-from holdfast.cli._host import FINAL, Json
+from holdfast.cli._given import checked_name, limits_of, script_of
+from holdfast.cli._host import FINAL, Json, rests
 from holdfast.cli._local import Local, opened
 from holdfast.cli._places import local_store
+from holdfast.cli._records import now
 from holdfast.cli._showing import show_end
 from holdfast.cli._terminal import Lines, harmless, painted, print_json, say
+from holdfast.domain import HoldfastError
+
+_QUIET_S: Final = 1.0
+"""After this long without a sign, whoever resumed a session is told what it does."""
 
 
 def run(
@@ -29,6 +36,7 @@ def run(
     """Runs a script in a new session. One that ends leaves nothing behind, unless it has a name."""
     wanted = script_of(script, code, lang, args, arg)
     limits = limits_of(limit)
+    checked_name(name)
 
     async def begin(local: Local, attended: Attended) -> Json:
         attended.session = session = await local.begin(wanted.language, limits, name, {"script": wanted.path or "-e"})
@@ -36,7 +44,7 @@ def run(
             return await local.run(session["id"], wanted.source)
         return await local.run_file(session["id"], wanted.source, wanted.path, wanted.args)
 
-    return _attend(local_store(store), json, begin)
+    return _attend(store, json, begin)
 
 
 def resume(session: str | None, store: str | None, json: bool, listed: bool, deleted: bool) -> int:
@@ -55,9 +63,21 @@ def resume(session: str | None, store: str | None, json: bool, listed: bool, del
         execution = await local.look(execution_id, 0)
         if execution["status"] not in FINAL:
             attended.shown = execution["seq"]  # what came before was seen when it happened
+        if not rests(execution):
+            execution = await local.look(execution_id, _QUIET_S)
+        if not rests(execution):
+            await _say_what_it_does(local, found["id"])
         return execution
 
-    return _attend(address, json, begin)
+    return _attend(store, json, begin)
+
+
+async def _say_what_it_does(local: Local, session_id: str) -> None:
+    wakes = (await local.session(session_id))["wake_at"]
+    if wakes is None or wakes <= now():
+        say("it runs; if it was killed with its process, it goes on here within ten seconds")
+    else:
+        say(f"it sleeps until {wakes}")
 
 
 async def _last_execution(local: Local, session: Json) -> str:
@@ -90,33 +110,48 @@ async def _delete(address: str, session: str, json: bool) -> int:
     return Exit.FINE
 
 
-def _attend(address: str, json: bool, begin: Callable[[Local, Attended], Awaitable[Json]]) -> int:
+def _attend(store: str | None, json: bool, begin: Callable[[Local, Attended], Awaitable[Json]]) -> int:
     attended = Attended()
 
     async def go() -> Json:
-        async with opened(address) as local:
-            execution = await begin(local, attended)
-            out = sys.stderr if json else sys.stdout
-            execution = await attend(local, execution, attended, out, _reader(), lambda text: say(harmless(text, sys.stderr)))
-            assert attended.session is not None
-            if json:
-                print_json(document(attended.session, execution))
-            elif execution["status"] in FINAL:
-                show_end(execution)
-            if execution["status"] in FINAL and attended.session["name"] is None and await local.is_done(execution):
-                await local.delete(attended.session["id"])
-            return execution
+        async with opened(local_store(store)) as local:
+            try:
+                return await _attended(local, attended, json, begin)
+            except (HoldfastError, BrokenPipeError):
+                with suppress(HoldfastError):
+                    await _tidied(local, attended.session)
+                raise
 
     try:
         execution = asyncio.run(go())
     except KeyboardInterrupt:
         if sys.stderr.isatty():
             say()  # after the ^C
-        _say_how_to_go_on(address, attended.session)
+        _say_how_to_go_on(store, attended.session)
         return Exit.INTERRUPTED
     if execution["status"] not in FINAL:
-        _say_how_to_go_on(address, attended.session)
+        _say_how_to_go_on(store, attended.session)
     return exit_of_execution(execution)
+
+
+async def _attended(local: Local, attended: Attended, json: bool, begin: Callable[[Local, Attended], Awaitable[Json]]) -> Json:
+    execution = await begin(local, attended)
+    out = sys.stderr if json else sys.stdout
+    execution = await attend(local, execution, attended, out, _reader(), lambda text: say(harmless(text, sys.stderr)))
+    assert attended.session is not None
+    if json:
+        print_json(document(attended.session, execution))
+    elif execution["status"] in FINAL:
+        show_end(execution)
+    if execution["status"] in FINAL:
+        await _tidied(local, attended.session)
+    return execution
+
+
+async def _tidied(local: Local, session: Json | None) -> None:
+    """What has ended, or was refused before it began, leaves nothing behind unless it has a name."""
+    if session is not None and session["name"] is None and await local.is_done(session["id"]):
+        await local.delete(session["id"])
 
 
 def _reader() -> Line:
@@ -135,6 +170,13 @@ def _reader() -> Line:
     return line
 
 
-def _say_how_to_go_on(address: str, session: Json | None) -> None:
-    if session is not None and address != "memory:":
-        say(f"session {session['id']} waits; go on with: holdfast resume {session['id']}")
+def _say_how_to_go_on(store: str | None, session: Json | None) -> None:
+    if session is None:
+        return
+    if local_store(store) == "memory:":
+        say("the session is gone, since it was in memory only")
+        return
+    import shlex
+
+    where = "" if store is None else f" --store {shlex.quote(store)}"
+    say(f"session {session['id']} waits; go on with: holdfast resume {session['id']}{where}")

@@ -45,4 +45,5 @@ def show_error(error: Mapping[str, Any]) -> None:
         sys.stdout.flush()
         print(painted(harmless("\n".join(places), sys.stderr), "dim", sys.stderr), file=sys.stderr)
     code = error.get("code") or "SCRIPT_ERROR"
-    tell(CommandFailed(message if error.get("code") else f"{name}: {message}", str(code)))
+    says_itself = error.get("code") or name == "error"  # as Lua calls every one
+    tell(CommandFailed(message if says_itself else f"{name}: {message}", str(code)))

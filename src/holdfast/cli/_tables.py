@@ -9,11 +9,11 @@ from holdfast.cli._terminal import harmless, is_plain
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], none: str) -> None:
     """Rows under their columns, or a line that says that there are none. Nothing is cut off where no terminal is."""
-    texts = [[shown(cell) for cell in row] for row in rows]
+    texts = [[harmless(shown(cell), sys.stdout) for cell in row] for row in rows]
     if not texts:
         print(none)
     elif is_plain(sys.stdout):
-        for line in aligned([columns, *texts]):
+        for line in aligned([columns, *([cell.replace("\n", "\\n") for cell in row] for row in texts)]):  # a row is a line
             print(line)
     else:
         _decorated(columns, texts)
@@ -39,7 +39,7 @@ def _decorated(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for column in columns:
         decorated.add_column(column, no_wrap=column.endswith("ID"), overflow="fold")
     for row in rows:
-        decorated.add_row(*[Text(harmless(cell, sys.stdout)) for cell in row])
+        decorated.add_row(*[Text(cell) for cell in row])
     Console().print(decorated)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TextIO
 
 _COLOURS: Final = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "bold": "1", "dim": "2"}
 _CHUNK: Final = 1 << 16
+_SIMPLER: Final = str.maketrans("├└│─", "|`|-")
 
 
 def is_plain(stream: TextIO) -> bool:
@@ -47,8 +48,22 @@ def say(text: str = "") -> None:
 
 
 def print_json(value: Any) -> None:
-    """One document on one line, whatever it holds."""
-    print(as_json(value), flush=True)
+    """One document on one line, whatever it holds. What stdout could not take as it is, is escaped as JSON has it."""
+    text = as_json(value)
+    print(text if _is_taken(text, sys.stdout) else json.dumps(value, separators=(",", ":")), flush=True)
+
+
+def _is_taken(text: str, stream: TextIO) -> bool:
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def drawable(text: str, stream: TextIO) -> str:
+    """Lines that are drawn, with signs that every terminal has where it has no others."""
+    return text if _is_taken(text, stream) else text.translate(_SIMPLER)
 
 
 def as_json(value: Any) -> str:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
+from holdfast.cli._dots import is_dot
 from holdfast.cli._snippets import is_whole
 from holdfast.cli._terminal import Lines
 
@@ -43,7 +44,7 @@ class Piped:
                 return "\n".join(gathered) if gathered else None
             gathered.append(line)
             text = "\n".join(gathered)
-            if text.startswith(".") or is_whole(text, self._language):
+            if is_dot(text) or is_whole(text, self._language):
                 return text
 
     async def line(self, prompt: str) -> str | None:
@@ -77,7 +78,7 @@ class Typed:
 
     def _goes_on(self) -> bool:
         text = self._session.default_buffer.text
-        return not text.startswith(".") and not is_whole(text, self._language)
+        return not is_dot(text) and not is_whole(text, self._language)
 
     async def snippet(self) -> str | None:
         try:

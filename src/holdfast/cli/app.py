@@ -1,9 +1,10 @@
 """The whole command line, for typer."""
 
+import functools
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import _click
@@ -57,7 +58,8 @@ def root(
 
 def built() -> typer.Typer:
     """All commands."""
-    app = typer.Typer(name="holdfast", no_args_is_help=True, pretty_exceptions_enable=False)
+    names = {"help_option_names": ["-h", "--help"]}
+    app = typer.Typer(name="holdfast", no_args_is_help=True, pretty_exceptions_enable=False, context_settings=names)
     app.callback()(root)
     local.add(app)
     serve.add_serve(app)
@@ -73,15 +75,33 @@ def built() -> typer.Typer:
     return app
 
 
+def _meant(arguments: list[str]) -> str:
+    """The command that was meant, where it is not known any more who refused its arguments."""
+    found = parsing()
+    path = ["holdfast"]
+    for word in arguments:
+        found = getattr(found, "commands", {}).get(word)
+        if found is None:
+            break
+        path.append(word)
+    return " ".join(path)
+
+
+@functools.cache
+def parsing() -> Any:
+    """What reads the arguments. Made once: it takes longer than many a command."""
+    return get_command(built())
+
+
 def started(arguments: list[str]) -> int:
     """Does what the arguments say. Gives the exit code."""
     try:
-        result = get_command(built()).main(arguments, prog_name="holdfast", standalone_mode=False)
+        result = parsing().main(arguments, prog_name="holdfast", standalone_mode=False)
     except _click.exceptions.NoArgsIsHelpError:  # the help is shown by then
         return Exit.USAGE
     except _click.exceptions.ClickException as error:
         where = getattr(error, "ctx", None)
-        asked = "holdfast" if where is None else where.command_path
+        asked = _meant(arguments) if where is None else where.command_path
         tell(CommandFailed(error.format_message(), "USAGE", f"`{asked} --help` shows what there is"))
         return Exit.USAGE
     except Abort:

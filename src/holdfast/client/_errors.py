@@ -101,10 +101,6 @@ class NoAnswer(Unreachable, TimeoutError):
     code = "DAEMON_TIMEOUT"
 
 
-def _again(cls: type[ApiError], *given: Any) -> ApiError:
-    return ApiError.of(*given)
-
-
 @functools.cache
 def _class_of(code: str) -> type[ApiError]:
     known = _known().get(code)

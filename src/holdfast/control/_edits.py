@@ -163,10 +163,10 @@ class TemplateEdits:
         await self._edit(template, {"remove_startup": wanted}, change, idempotency_key)
 
     async def _edit(self, template: UUID | str, request: dict[str, Any], change: Change, key: str | None) -> TemplateVersion:
-        which(template)
+        found = which(template)
 
         async def do(reply: Reply | None) -> TemplateVersion:
-            return await self._runtime.call(self._versions.edit, which(template), change, reply)
+            return await self._runtime.call(self._versions.edit, found, change, reply)
 
         async def again(outcome: dict[str, Any]) -> TemplateVersion:
             number = outcome["number"]

@@ -93,7 +93,7 @@ class Executions:
     ) -> Turn:
         """Runs a file of the session's worktree, as `run_file`. It is read when its turn has come; `execution.path` is where it really is.
 
-        Raises `FileNotFound` and `InvalidPath`; nothing has run then.
+        Raises `FileNotFound`, `InvalidPath`, and `WorktreeNotFound` if the worktree is gone; nothing has run then.
         """
         if not isinstance(path, str):
             raise InvalidValue("a path is text")

@@ -165,7 +165,7 @@ class Holdfast:
 
     def observe(self, observer: Observer) -> None:
         """Has every step of this process told to `observer`, on the event loop, after it is durable: its execution and its events. It must
-        be quick, and must change nothing.
+        be quick, and must change nothing. If it raises, that is logged, and nobody else hears of it.
         """
         self._opened().observer = observer
 

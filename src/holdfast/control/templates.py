@@ -88,13 +88,13 @@ class Templates(TemplateEdits):
         if unknown:
             raise InvalidValue(f"a template's {min(unknown)} cannot be changed")
         parts = _checked_parts(changes)
-        which(template)
+        found = which(template)
 
         def change(spec: TemplateSpec) -> TemplateSpec:
             return replace(spec, **parts)
 
         async def do(reply: Reply | None) -> TemplateVersion:
-            return await self._runtime.call(self._versions.edit, which(template), change, reply, patient=False)
+            return await self._runtime.call(self._versions.edit, found, change, reply, patient=False)
 
         async def again(outcome: dict[str, Any]) -> TemplateVersion:
             return await self.version(outcome["template_id"], outcome["number"])
@@ -118,9 +118,10 @@ class Templates(TemplateEdits):
         """
         new_name = None if name is None else _checked_name(name)
         change = _settings(active, limits, resolver, runtime)
+        found = which(template)
 
         async def do(reply: Reply | None) -> Template:
-            return await self._runtime.call(self._set, which(template), new_name, change, reply)
+            return await self._runtime.call(self._set, found, new_name, change, reply)
 
         async def again(outcome: dict[str, Any]) -> Template:
             return await self.get(outcome["template_id"])
@@ -145,10 +146,10 @@ class Templates(TemplateEdits):
     async def clone(self, template: UUID | str, name: str, *, idempotency_key: str | None = None) -> Template:
         """A new template, made from what the latest version of this one is made from. Raises `NameTaken`."""
         new_name = _checked_name(name)
-        which(template)
+        found = which(template)
 
         async def do(reply: Reply | None) -> Template:
-            return await self._runtime.call(self._clone, which(template), new_name, reply)
+            return await self._runtime.call(self._clone, found, new_name, reply)
 
         async def again(outcome: dict[str, Any]) -> Template:
             return await self.get(outcome["template_id"])

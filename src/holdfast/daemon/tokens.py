@@ -233,7 +233,7 @@ class Tokens:
         if stamp is None:
             return None, []
         *_, size, mode, owner = stamp
-        if sys.platform != "win32" and (mode & OTHERS_WRITE or owner not in (0, os.geteuid())):
+        if sys.platform != "win32" and (mode & OTHERS_WRITE or owner not in self._trusted()):
             raise TokensUnusable(
                 "tokens.json can be written by others, so its tokens cannot be trusted: check it, then chmod 600"
             )
@@ -245,6 +245,11 @@ class Tokens:
             return stamp, [_from_json(row) for row in _rows(json.loads(self._path.read_bytes()))]
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokensUnusable("tokens.json cannot be read: restore it, or remove it and make new tokens") from error
+
+    def _trusted(self) -> set[int]:
+        """Who may own the file: this user or root; and for root, who commands this daemon too, the user that it runs as."""
+        user = os.geteuid()
+        return {0, user} if user else {0, self._folder.stat().st_uid}
 
     def _write(self, tokens: Iterable[Token]) -> None:
         rows = [_to_json(token) for token in tokens]

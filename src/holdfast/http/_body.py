@@ -1,7 +1,6 @@
 """The body of a request: read whole, but not too much of it, nor too slowly; and JSON, strictly."""
 
 import asyncio
-import gc
 import math
 import re
 from typing import Any, Final, TypeVar
@@ -16,7 +15,6 @@ _JSON: Final = b"application/json"
 _SUSPECT: Final = re.compile(rb"\\u0000|[0-9]{19}|[eE]\+?[0-9]{3}")
 """What must be looked at twice: a NUL, a number of more than 64 bits, or one that is larger than any float."""
 
-_LARGE: Final = 1 << 16
 _MOST_PROBLEMS: Final = 100
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -81,23 +79,12 @@ def check_type(headers: dict[bytes, bytes]) -> None:
 def plain(body: bytes) -> Any:
     """The one JSON value that a body is."""
     try:
-        value = _parsed(body)
+        value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise InvalidRequest(f"the body is not JSON: {error}" if body.strip() else "a body is needed, in JSON") from None
     if _SUSPECT.search(body):
         _check(value)
     return value
-
-
-def _parsed(body: bytes) -> Any:
-    """Without looking for garbage in between, which has nothing to find, and takes several times as long if the body is large."""
-    if len(body) < _LARGE or not gc.isenabled():
-        return from_json(body, allow_inf_nan=False)
-    gc.disable()
-    try:
-        return from_json(body, allow_inf_nan=False)
-    finally:
-        gc.enable()
 
 
 def parsed(model: type[Model], value: Any) -> Model:

@@ -10,7 +10,8 @@ HoldfastError
     ├── BodyTooLarge
     ├── UnsupportedMediaType
     ├── HostNotAllowed      the Host header names another machine
-    └── RateLimited         too many requests, or too many at once
+    ├── RateLimited         too many requests, or too many at once
+    └── Unavailable         the daemon stops, or has too many connections; told by its server, before any of this
 """
 
 import logging
@@ -95,6 +96,12 @@ class RateLimited(TransportError):
     def __init__(self, message: str | None = None, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class Unavailable(TransportError):
+    """Holdfast is about to stop, or has too many connections. Try again later."""
+
+    code = "UNAVAILABLE"
 
 
 class OutputLimitExceeded(HoldfastError):

@@ -19,7 +19,8 @@ from holdfast.runtime.diff import difference, globals_at
 from holdfast.runtime.effects import EffectKind, Function, Tool
 from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, Turn
 from holdfast.runtime.pruning import Delete, Prune
-from holdfast.runtime.runtime import Observer, Runtime, Settings
+from holdfast.runtime.runtime import Observer, Runtime
+from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import StartPath, StartUp
 from holdfast.runtime.timeline import Fork, Rewind, fresh_seed
 

@@ -8,12 +8,10 @@ where they are, however many there are.
 import asyncio
 import contextlib
 import contextvars
-import heapq
 import logging
 import warnings
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
@@ -25,7 +23,6 @@ from holdfast.domain import (
     Execution,
     ExecutionStatus,
     HoldfastError,
-    InvalidValue,
     Query,
     QueryKind,
     QueryState,
@@ -34,23 +31,23 @@ from holdfast.domain import (
 )
 from holdfast.runtime._errors import HostFailed, RuntimeClosed
 from holdfast.runtime._plain import checked
+from holdfast.runtime.alarms import HORIZON_MS, Alarms
 from holdfast.runtime.committer import Committer
-from holdfast.runtime.core import Core, system_clock
+from holdfast.runtime.core import Core
 from holdfast.runtime.dispatch import Dispatcher
 from holdfast.runtime.effects import Function, Tool
 from holdfast.runtime.jobs import Answers, Job, Recover, StartTool, Turn, Wake
 from holdfast.runtime.keys import settle_key
 from holdfast.runtime.moves import Moves
 from holdfast.runtime.resident import Resident
+from holdfast.runtime.settings import Settings
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.starting import StartUp
 from holdfast.sandbox import HostError
 from holdfast.store import Commit, Store, StoreError
 
 _log: Final = logging.getLogger("holdfast.runtime")
-_HORIZON_MS: Final = 5_000
-_LONGEST_SLEEP_S: Final = 1.0
-_JUMP_MS: Final = 1_000
+_AGAIN_S: Final = 1.0
 _MOST_RECOVERING: Final = 4
 _MOST_INTERRUPTED: Final = 10_000
 _MOST_CALLS: Final = 16
@@ -58,36 +55,6 @@ _MOST_CALLS: Final = 16
 Observer = Callable[[Execution, list[Event]], None]
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a runtime behaves.
-
-    `resident` sessions stay in memory. A process whose lease of `lease_ms` has run out is taken for dead. A step that takes longer than
-    `begin_after_ms` is durable before it ends. On closing, scripts have `grace_ms` to end or pause; then they are stopped, and go on
-    when the store is opened again.
-    """
-
-    resident: int = 128
-    lease_ms: int = 10_000
-    begin_after_ms: float = 50
-    grace_ms: float = 2_000
-    clock: Callable[[], float] = system_clock
-
-    def __post_init__(self) -> None:
-        longest = 10 * 365 * 86_400_000
-        if type(self.resident) is not int or self.resident < 0:
-            raise InvalidValue("resident must be a whole number that is not negative")
-        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
-            raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
-        for name in ("begin_after_ms", "grace_ms"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN
-                raise InvalidValue(f"{name} must be a number from 0 to {longest}")
-        now = self.clock() if callable(self.clock) else None
-        if type(now) not in (int, float) or not 0 <= now < 1 << 53:
-            raise InvalidValue("clock must be a function that gives milliseconds since 1970")
 
 
 class Runtime:
@@ -109,11 +76,10 @@ class Runtime:
         self._tools = {tool.name: tool for tool in tools}
         self._moves = Moves()
         self.observer: Observer | None = None
-        """Hears of every step of this process, on the loop, after it is durable: its execution and its events."""
-        self._due: list[tuple[float, UUID, int]] = []
-        """When to wake which session by this process's clock, and what the session itself calls that time."""
-        self._seen = 0.0
-        self._alarm = asyncio.Event()
+        """Hears of every step of this process, on the loop, after it is durable: its execution and its events. If it raises, that is
+        logged.
+        """
+        self._alarms = Alarms(self.settings.clock, self._wake)
         self._running_tools: set[tuple[UUID, int]] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._beating: asyncio.Task[None] | None = None
@@ -151,7 +117,7 @@ class Runtime:
         await self._look_around()
         self._beating = loop.create_task(self._beat())
         self._spawn(self._tend())
-        self._spawn(self._ring())
+        self._spawn(self._alarms.ring())
         self._over = loop.create_future()
         self._guard = loop.create_task(self._close_at_last(self._over))
 
@@ -276,12 +242,15 @@ class Runtime:
         session, execution = resident.session, resident.execution
         if session.state is SessionState.PAUSED:
             if session.wake_at is not None:
-                self._schedule(session.wake_at, session.id, session.updated_at)
+                self._alarms.set(session.wake_at, session.id, session.updated_at)
             self._start_tools(resident)
         elif session.state is SessionState.STARTING:
             self.submit(session.id, StartUp()).add_done_callback(_ignore)
         if self._moves.waiters:
             self._moves.tell(session.id, None if execution is None else execution.id)
+
+    def _wake(self, session_id: UUID, at: int) -> None:
+        self.submit(session_id, Wake(at)).add_done_callback(_ignore)
 
     def moves(self, key: UUID | None) -> contextlib.AbstractContextManager[asyncio.Future[None]]:
         """A future that is done when a job has ended in this process: in this execution, in this session, or anywhere for None."""
@@ -326,7 +295,7 @@ class Runtime:
             else:
                 answer = await _answer_of(tool, query)
             while not await self._is_taken(query, answer):
-                await asyncio.sleep(_LONGEST_SLEEP_S)
+                await asyncio.sleep(_AGAIN_S)
         except HoldfastError as error:
             _log.info("the answer of a tool was not needed: %s", error)
         finally:
@@ -340,34 +309,6 @@ class Runtime:
             _log.warning("the answer of a tool cannot be kept now: %s", error)
             return False
         return True
-
-    # ---- the clock -----------------------------------------------------------------------------------------------------------------
-
-    def _schedule(self, at: int, session_id: UUID, since: int = 0) -> None:
-        now = self.core.clock()
-        # The time of a session never goes back. If the clock did, they differ, and only how long to wait counts.
-        ring = now + at - since if since > now + _JUMP_MS else at
-        if ring - now > 2 * _HORIZON_MS:
-            return  # it is found in the store when its time comes near
-        entry = (ring, session_id, at)
-        heapq.heappush(self._due, entry)
-        if self._due[0] is entry:
-            self._alarm.set()
-
-    async def _ring(self) -> None:
-        """Wakes sessions when they are due. It looks at the clock every second, since clocks jump."""
-        while True:
-            now = self.core.clock()
-            if now < self._seen - _JUMP_MS:  # nobody shall sleep longer for that
-                self._due = [(ring - self._seen + now, session_id, at) for ring, session_id, at in self._due]
-            self._seen = now
-            while self._due and self._due[0][0] <= now:
-                _, session_id, at = heapq.heappop(self._due)
-                self.submit(session_id, Wake(at)).add_done_callback(_ignore)
-            rest = (self._due[0][0] - now) / 1000 if self._due else _LONGEST_SLEEP_S
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._alarm.wait(), min(rest, _LONGEST_SLEEP_S))
-            self._alarm.clear()
 
     # ---- what others left behind ---------------------------------------------------------------------------------------------------
 
@@ -383,7 +324,7 @@ class Runtime:
 
     async def _tend(self) -> None:
         """Looks for what processes that do not live have left."""
-        pause = min(self.settings.lease_ms, _HORIZON_MS) / 3000
+        pause = min(self.settings.lease_ms, HORIZON_MS) / 3000
         while True:
             await asyncio.sleep(pause)
             try:
@@ -396,10 +337,10 @@ class Runtime:
         interrupted, due, tools = await self.call(self._left_behind)
         self._interrupted = interrupted
         self._recover()
-        known = {session_id for _, session_id, _ in self._due}
+        known = self._alarms.sessions
         for at, session_id in due:
             if session_id not in known and not self._dispatcher.knows(session_id):
-                self._schedule(at, session_id)
+                self._alarms.set(at, session_id)
         troubled, self._dispatcher.troubled = self._dispatcher.troubled, set()
         for session_id in tools | troubled | self._dispatcher.parked:
             if not self._dispatcher.knows(session_id):
@@ -421,7 +362,7 @@ class Runtime:
     def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID]]:
         store = self.store
         interrupted = store.list_interrupted(limit=_MOST_INTERRUPTED)
-        due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + _HORIZON_MS) if self._may_take(found)]
+        due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + HORIZON_MS) if self._may_take(found)]
         waiting: set[UUID] = set()
         after: str | None = None
         while self._tools:

@@ -1,16 +1,19 @@
 """`holdfast query` and `holdfast events`: what scripts wait for, and what happens."""
 
 import asyncio
-from contextlib import closing
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli._exits import exit_of_execution, usage
+from holdfast.cli._exits import Exit, exit_of, exit_of_execution, usage
 from holdfast.cli._remote import Globals, Remote, plain, session_id
 from holdfast.cli._tables import pairs, table
-from holdfast.cli._terminal import as_json, print_json
+from holdfast.cli._terminal import as_json, harmless, print_json
 from holdfast.cli.commands import Json, Limited, SessionArgument, command, group, json_value, said
+from holdfast.domain import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -19,6 +22,9 @@ app = group("Queries: what paused scripts wait for.")
 
 _WORDS: Final = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _LOOK_S: Final = 2.0
+
+Told = frozenset[tuple[str, str]]
+"""Queries, each by its session and its id."""
 
 
 def _line(query: dict[str, Any]) -> tuple[Any, ...]:
@@ -117,35 +123,41 @@ async def _watch(globals_: Globals, session: str | None, json: bool) -> None:
     """Lists what is open whenever the stream tells of a query, and now and then: one may be asked before the stream has begun."""
     async with globals_.host() as host:
         wanted = None if session is None else (await host.session(session))["id"]
+        told = _tell_new(await host.all_queries(wanted), frozenset(), json)
         asked = asyncio.Event()
         listening = asyncio.create_task(_listen(host, wanted, asked))
-        told: set[tuple[str, str]] = set()
-        while True:
+        while not listening.done():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await asked.wait()
             asked.clear()
-            for query in await host.all_queries(wanted):
-                _tell(query, told, json)
-            await asyncio.wait(
-                [listening, asyncio.ensure_future(asked.wait())], timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            if listening.done():
-                listening.result()
+            try:
+                told = _tell_new(await host.all_queries(wanted), told, json)
+            except HoldfastError as error:
+                if exit_of(error) != Exit.UNREACHABLE:
+                    raise  # else it is perhaps started again: the stream waits for it, and says so when it gives up
+        await listening
 
 
 async def _listen(host: Remote, wanted: str | None, asked: asyncio.Event) -> None:
-    async for event in host.follow(wanted):
-        if event["type"] == "query":
-            asked.set()
+    try:
+        async for event in host.follow(wanted):
+            if event["type"] == "query":
+                asked.set()
+    finally:
+        asked.set()
 
 
-def _tell(query: dict[str, Any], told: set[tuple[str, str]], json: bool) -> None:
-    key = query["session_id"], query["id"]
-    if key in told or query["state"] != "open":
-        return
-    told.add(key)
-    if json:
-        print_json(query)
-    else:
-        print("  ".join(map(str, _line(query))), flush=True)
+def _tell_new(queries: Sequence[dict[str, Any]], told: Told, json: bool) -> Told:
+    """Shows those that were not told yet. Gives what is open: what was closed may be asked again, as after a rewind."""
+    for query in queries:
+        if (query["session_id"], query["id"]) in told:
+            continue
+        if json:
+            print_json(query)
+        else:
+            print(harmless("  ".join(map(str, _line(query))), sys.stdout), flush=True)
+    return frozenset((query["session_id"], query["id"]) for query in queries)
 
 
 def events(
@@ -177,6 +189,5 @@ def _event(event: dict[str, Any], json: bool) -> None:
     if json:
         print_json(event)
     else:
-        print(
-            f"{event['ts']}  {event['execution_id']}  [{event['seq']}] {event['type']}: {as_json(event['payload'])}", flush=True
-        )
+        line = f"{event['ts']}  {event['execution_id']}  [{event['seq']}] {event['type']}: {as_json(event['payload'])}"
+        print(harmless(line, sys.stdout), flush=True)

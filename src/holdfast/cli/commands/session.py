@@ -1,5 +1,6 @@
 """`holdfast session`: long-lived program states, and their history."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +9,7 @@ import typer
 from holdfast.cli._exits import usage
 from holdfast.cli._remote import plain, session_id, template_id
 from holdfast.cli._tables import drawn, pairs, table
-from holdfast.cli._terminal import print_json
+from holdfast.cli._terminal import drawable, print_json
 from holdfast.cli.commands import Json, Limited, SessionArgument, command, group, json_object, said
 
 app = group("Sessions of the daemon, and their history.")
@@ -193,7 +194,7 @@ def tree(context: typer.Context, session: SessionArgument, json: Json = False) -
     if json:
         print_json(found)
     for line in [] if json else drawn(found):
-        print(line)
+        print(drawable(line, sys.stdout))
 
 
 @command(app, "diff", "holdfast session diff 3f2504e0-4f89-41d3-9a0c-0305e82c3301 1 3")

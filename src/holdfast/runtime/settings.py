@@ -1,0 +1,37 @@
+"""How a runtime behaves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.domain import InvalidValue
+from holdfast.runtime.core import system_clock
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a runtime behaves.
+
+    `resident` sessions stay in memory. A process whose lease of `lease_ms` has run out is taken for dead. A step that takes longer than
+    `begin_after_ms` is durable before it ends. On closing, scripts have `grace_ms` to end or pause; then they are stopped, and go on
+    when the store is opened again.
+    """
+
+    resident: int = 128
+    lease_ms: int = 10_000
+    begin_after_ms: float = 50
+    grace_ms: float = 2_000
+    clock: Callable[[], float] = system_clock
+
+    def __post_init__(self) -> None:
+        longest = 10 * 365 * 86_400_000
+        if type(self.resident) is not int or self.resident < 0:
+            raise InvalidValue("resident must be a whole number that is not negative")
+        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
+            raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
+        for name in ("begin_after_ms", "grace_ms"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN
+                raise InvalidValue(f"{name} must be a number from 0 to {longest}")
+        now = self.clock() if callable(self.clock) else None
+        if type(now) not in (int, float) or not 0 <= now < 1 << 53:
+            raise InvalidValue("clock must be a function that gives milliseconds since 1970")
