@@ -158,6 +158,18 @@ def test_a_file_moves_with_no_one(store: SqliteStore, path: Path, monkeypatch: p
     relative.close()
 
 
+def test_a_file_that_was_removed_takes_nothing_more(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    kept = create(store)
+    path.rename(tmp_path / "elsewhere.db")
+    says(StoreUnavailable, path, lambda: create(store))
+    assert not path.exists()
+    path.write_bytes((tmp_path / "elsewhere.db").read_bytes())  # another file, of whatever content
+    says(StoreUnavailable, path, lambda: create(store))
+    (tmp_path / "elsewhere.db").replace(path)
+    assert store.get_session(kept.id) == kept
+    create(store)
+
+
 def test_processes_may_open_a_fresh_file_at_once(path: Path) -> None:
     text = "store = SqliteStore(path); store.secret('one', os.urandom(8)); print(store.secret('one', b'').hex()); store.close()"
     processes = [subprocess.Popen([*script(text), str(path)], stdout=subprocess.PIPE, text=True) for _ in range(6)]

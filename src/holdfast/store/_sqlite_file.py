@@ -51,6 +51,7 @@ class File:
         self._writer: sqlite3.Connection | None = None
         with self._translated():
             self._create()
+            self._identity = self._present()
             writer = self._writer = self._open_writer()
             try:
                 self._use_log(writer)
@@ -85,6 +86,7 @@ class File:
                     writer = self._writer = self._open_writer()
                 cursor = writer.execute("BEGIN IMMEDIATE")
                 yield cursor
+                self._check_present()
                 cursor.execute("COMMIT")
             except BaseException as error:
                 if writer is not None:
@@ -166,7 +168,24 @@ class File:
                 "The folder that the store's file should be in is not there. Make it, or correct the address."
             ) from None
 
+    def _present(self) -> tuple[int, int]:
+        """Which file is at the path now."""
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def _check_present(self) -> None:
+        """Raises if the file is not at its path any more. What is written to a file that was removed would be gone with the process."""
+        try:
+            if self._present() == self._identity:
+                return
+        except FileNotFoundError:
+            pass
+        raise StoreUnavailable(
+            "The store's file was removed or replaced while it was in use. Put it back, or open the store anew."
+        )
+
     def _open(self, setup: str) -> sqlite3.Connection:
+        self._check_present()
         connection = sqlite3.connect(self._path, self._patience, isolation_level=None, check_same_thread=False)
         try:
             connection.executescript(setup)
