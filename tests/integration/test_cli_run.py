@@ -224,7 +224,7 @@ def test_a_question_that_the_clock_closes_is_let_go(holdfast):
 def test_ctrl_c_leaves_a_session_that_goes_on(data, holdfast):
     processes = {
         "in its sleep": started(
-            data, "run", "--json", "-e", "console.error('zzz'); await hf.sleep(1500); 'awake'", "--name", "slept"
+            data, "run", "--json", "-e", "console.error('zzz'); await hf.sleep(1000); 'awake'", "--name", "slept"
         ),
         "at a question": started(data, "run", "--json", "-e", "await ask('Who?')", "--name", "asked"),
     }
