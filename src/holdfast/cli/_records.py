@@ -105,23 +105,4 @@ def checkpoint_json(node: Node) -> dict[str, Any]:
 
 
 def tree_json(tree: dict[str, Any]) -> dict[str, Any]:
-    """The history of a session, its checkpoints by number: a list, since a history may be deeper than any reader of JSON allows."""
-    nodes: list[dict[str, Any]] = []
-    waiting: list[tuple[int | None, dict[str, Any]]] = [(None, tree["root"])]
-    while waiting:
-        parent, node = waiting.pop()
-        nodes.append(
-            {
-                "number": node["number"],
-                "parent": parent,
-                "execution_id": node.get("execution_id"),
-                "created_at": time_of(node.get("created_at")),
-                "bytes": node.get("bytes", 0),
-                "open": node.get("open", []),
-                "head": node["head"],
-                "forks": node["forks"],
-            }
-        )
-        waiting.extend((node["number"], child) for child in node["children"])
-    nodes.sort(key=lambda node: int(node["number"]))
-    return {"session_id": tree["session_id"], "origin": tree["origin"], "nodes": nodes}
+    return tree | {"nodes": [node | {"created_at": time_of(node["created_at"])} for node in tree["nodes"]]}

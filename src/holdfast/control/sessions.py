@@ -160,7 +160,10 @@ class Sessions(SessionCreation):
         return await self._runtime.call(self._runtime.store.list_nodes, session_id)
 
     async def tree(self, session: UUID | str) -> dict[str, Any]:
-        """The history of a session as a tree: each checkpoint with those that follow it, and the sessions that were forked there."""
+        """The history of a session: each checkpoint with the one that it follows, and the sessions that were forked there.
+
+        A list, by number, since a history may be deeper than anybody's stack. The first is 0, the beginning, which follows none.
+        """
         return await self._runtime.call(self._tree, parse_id(session, "session"))
 
     def _tree(self, session_id: UUID) -> dict[str, Any]:
@@ -170,26 +173,27 @@ class Sessions(SessionCreation):
         for fork in store.list_forks(session_id):
             if fork.origin is not None:
                 forks.setdefault(fork.origin.number, []).append(str(fork.id))
-        root: dict[str, Any] = {"number": 0, "children": [], "forks": forks.get(0, []), "head": session.head == 0}
-        nodes = {0: root}
-        for node in store.list_nodes(session_id):
-            described = {
+        nodes: list[dict[str, Any]] = [
+            {"number": 0, "parent": None, "execution_id": None, "created_at": None, "bytes": 0, "open": []}
+        ]
+        nodes += [
+            {
                 "number": node.number,
+                "parent": node.parent,
                 "execution_id": str(node.execution_id),
                 "created_at": node.created_at,
                 "bytes": node.size,
                 "open": [query_id(number) for number in node.open],
-                "head": node.number == session.head,
-                "children": [],
-                "forks": forks.get(node.number, []),
             }
-            nodes[node.number] = described
-            nodes.get(node.parent, root)["children"].append(described)
+            for node in store.list_nodes(session_id)
+        ]
+        for node in nodes:
+            node |= {"head": node["number"] == session.head, "forks": forks.get(node["number"], [])}
         origin = session.origin
         return {
             "session_id": str(session_id),
             "origin": None if origin is None else {"session_id": str(origin.session_id), "checkpoint": origin.number},
-            "root": root,
+            "nodes": nodes,
         }
 
     async def diff(self, session: UUID | str, before: int, after: int | None = None) -> dict[str, Any]:

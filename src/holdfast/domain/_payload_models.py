@@ -58,12 +58,6 @@ class ToolPayload(_Common):
     args: NotRequired[Any]
 
 
-class TimerPayload(TypedDict):
-    """For the clock."""
-
-    wake_at: int
-
-
 ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {
     QueryKind.LLM: TypeAdapter(LlmPayload),
     QueryKind.ASK: TypeAdapter(AskPayload),

@@ -164,26 +164,7 @@ def checkpoint(node: Node) -> dict[str, Any]:
 
 
 def tree(found: dict[str, Any]) -> dict[str, Any]:
-    """The tree that control gives, as a list of nodes that say which one they follow: a long history would nest too deep for JSON."""
-    nodes, waiting = [], [(found["root"], None)]
-    while waiting:
-        node, parent = waiting.pop()
-        number = node["number"]
-        nodes.append(
-            {
-                "number": number,
-                "parent": parent,
-                "execution_id": node.get("execution_id"),
-                "created_at": some_moment(node.get("created_at")),
-                "bytes": node.get("bytes", 0),
-                "open": node.get("open", []),
-                "head": node["head"],
-                "forks": node["forks"],
-            }
-        )
-        waiting += [(child, number) for child in node["children"]]
-    nodes.sort(key=lambda node: node["number"])
-    return {"session_id": found["session_id"], "origin": found["origin"], "nodes": nodes}
+    return found | {"nodes": [node | {"created_at": some_moment(node["created_at"])} for node in found["nodes"]]}
 
 
 def error_entry(found: ErrorEntry) -> dict[str, Any]:
