@@ -7,7 +7,7 @@
 #   make clean    remove what was made here; downloads and compiled guests stay in the user's cache
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
