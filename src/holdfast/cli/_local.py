@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
+from holdfast._version import VERSION
 from holdfast.cli._exits import usage
 from holdfast.cli._host import Json
 from holdfast.cli._records import checkpoint_json, event_json, execution_json, query_json, session_json, tree_json
@@ -36,10 +37,8 @@ class Local:
             return session_json(await self.hf.sessions.create(template, name=name, meta=meta))
 
     async def _template_name(self, language: str, limits: Mapping[str, int]) -> str:
-        from importlib.metadata import version
-
         changed = "".join(f" {name}={limits[name]}" for name in sorted(limits))
-        return f"run {language} {version('holdfast')}{changed}"
+        return f"run {language} {VERSION}{changed}"
 
     async def create(self, template: str, name: str | None = None) -> Json:
         return session_json(await self.hf.sessions.create(template, name=name))

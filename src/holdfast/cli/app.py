@@ -29,9 +29,9 @@ from holdfast.cli.commands import (
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from holdfast._version import VERSION
 
-        print(f"holdfast {version('holdfast')}")
+        print(f"holdfast {VERSION}")
         raise typer.Exit
 
 

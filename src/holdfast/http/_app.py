@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from holdfast._version import VERSION
 from holdfast.control import Holdfast
 from holdfast.http import _errors, _executions, _ops, _queries, _sessions, _streams, _templates
 from holdfast.http._access import AccessLog
@@ -90,7 +91,7 @@ def _describe(api: FastAPI) -> None:
 
     @cache
     def described() -> dict[str, Any]:
-        return document(api, _ops.VERSION)
+        return document(api, VERSION)
 
     @cache
     def text() -> bytes:

@@ -2,12 +2,12 @@
 
 import os
 import platform
-from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from holdfast._version import VERSION
 from holdfast.domain import HoldfastError, SessionState
 from holdfast.http import _examples, _metrics
 from holdfast.http._answers import Json
@@ -22,7 +22,6 @@ routes: Final = Routes("operations")
 _ACTIVE: Final = (SessionState.STARTING, SessionState.READY, SessionState.RUNNING, SessionState.PAUSED)
 _MOST_IDS: Final = 1000
 _OK: Final = {"status": "ok"}
-VERSION: Final = installed("holdfast")
 
 
 @routes.add("GET", "/health", None, models.Health, example=_OK)

@@ -8,13 +8,12 @@ import struct
 import weakref
 from collections.abc import Sequence
 from functools import cached_property, partial
-from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
 import wasmtime
 from wasmtime import _bindings as bindings
+from wasmtime import _ffi
 
 from holdfast.domain import Limits
 from holdfast.sandbox._cache import Cache, default_directory
@@ -93,7 +92,7 @@ class Engine:
         """The guest of a language, as this version of Holdfast has it."""
         if language not in LANGUAGES:
             raise GuestUnavailable(f"there is no guest for {language!r}; there are {' and '.join(LANGUAGES)}")
-        file = resources.files("holdfast.sandbox").joinpath("guests", f"{language}.wasm")
+        file = Path(__file__).parent / "guests" / f"{language}.wasm"
         try:
             wasm = file.read_bytes()
         except FileNotFoundError:
@@ -173,7 +172,9 @@ class Guest:
 
 
 def _compiled(engine: Engine, digest: bytes, wasm: bytes) -> wasmtime.Module:
-    name = f"{digest.hex()}-{version('wasmtime')}-{platform.machine()}.cwasm"
+    # The engine itself refuses what another version of it has compiled; the name only keeps two of them from writing over each other.
+    build = os.stat(_ffi.dll._name).st_size
+    name = f"{digest.hex()}-{build}-{platform.machine()}.cwasm"
     kept = engine.modules.read(name)
     if kept is not None:
         try:

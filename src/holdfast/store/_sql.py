@@ -1,8 +1,7 @@
 """Named queries and migrations, read from the `.sql` files of this package."""
 
 import re
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 _NAME = "-- name:"
 _INCLUDED = re.compile(r"\{([a-z_]+)\}")
@@ -29,6 +28,5 @@ def load_migrations(kind: str) -> list[str]:
     return [file.read_text("utf-8") for file in _sql_files(f"{kind}/migrations")]
 
 
-def _sql_files(folder: str) -> list[Traversable]:
-    found = files("holdfast.store").joinpath("sql", *folder.split("/")).iterdir()
-    return sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name)
+def _sql_files(folder: str) -> list[Path]:
+    return sorted((Path(__file__).parent / "sql" / folder).glob("*.sql"))

@@ -1,0 +1,3 @@
+"""The version of this package, where all else reads it."""
+
+VERSION = "0.1.0"
