@@ -223,6 +223,16 @@ async def test_the_same_request_waits_for_the_one_that_runs_elsewhere(durable: s
     await one.__aexit__(None, None, None)
 
 
+@scene
+async def test_a_session_s_name_can_be_shown() -> None:
+    async with opened("memory:") as hf:
+        here = await session(hf, "javascript")
+        for odd in ("", "  ", "a\0b", "\ud800", "x" * 10_000, 5):
+            with refused("VALIDATION_ERROR"):
+                await hf.sessions.fork(here, name=odd)  # type: ignore[arg-type]
+        assert (await hf.sessions.fork(here, name="Zoë's")).name == "Zoë's"
+
+
 @pytest.mark.parametrize("bad", [None, 5.5, b"x", object(), ["x"]])
 def test_what_is_no_id_is_refused(bad: Any) -> None:
     deep: Any = bad

@@ -73,9 +73,19 @@ def some(kind: type[Part], value: Part | None, what: str) -> Part | None:
 
 def name(value: str | None, what: str = "name") -> str | None:
     """A name that may be left out."""
-    if value is not None and (not isinstance(value, str) or len(value) > _LONGEST_NAME):
-        raise InvalidValue(f"{what} must be text of at most {_LONGEST_NAME} characters")
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST_NAME or _is_broken(value):
+        raise InvalidValue(f"{what} must be text of 1 to {_LONGEST_NAME} characters, and not only blanks")
     return value
+
+
+def _is_broken(text: str) -> bool:
+    """Whether it has half of a surrogate pair, or a NUL: no terminal shows these, and no database keeps both."""
+    try:
+        return b"\0" in text.encode()
+    except UnicodeEncodeError:
+        return True
 
 
 def mapping(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:

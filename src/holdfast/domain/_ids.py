@@ -26,7 +26,7 @@ def parse_id(text: "str | UUID", what: str = "session") -> UUID:
         trimmed = text.strip()
         if _SHAPES.fullmatch(trimmed):
             return UUID(trimmed.lower())
-    raise InvalidId(f"this is not the id of a {what}: {_shown(text)}")
+    raise InvalidId(f"this is not the id of {'an' if what[:1] in 'aeiou' else 'a'} {what}: {_shown(text)}")
 
 
 _DASHED: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
