@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
+from holdfast.control.plain import moment
 from holdfast.http._access import AccessLog
 from holdfast.http._answers import encoded
 from holdfast.http._call import Call, Caller
 from holdfast.http._errors import RateLimited
 from holdfast.http._hosts import Hosts
 from holdfast.http._metrics import Counter, Histogram
-from holdfast.http._plain import moment
 from holdfast.http._shares import Shares
 
 

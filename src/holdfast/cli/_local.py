@@ -7,10 +7,9 @@ from typing import Any, Final
 from holdfast._version import VERSION
 from holdfast.cli._exits import usage
 from holdfast.cli._host import Json
-from holdfast.cli._records import checkpoint_json, event_json, execution_json, query_json, session_json, tree_json
-from holdfast.control import Holdfast
+from holdfast.control import Holdfast, plain
 from holdfast.domain import InvalidId, NameTaken, SessionNotFound, SessionState, TemplateNotFound, parse_id
-from holdfast.runtime import Settings, Turn
+from holdfast.runtime import Settings
 
 _GRACE_MS: Final = 300
 """How long a script may go on after Ctrl-C, before it is stopped where it is to go on from there another time."""
@@ -28,39 +27,39 @@ class Local:
         """A new session of a language. Its template is made when it is first needed, and by version: a newer Holdfast has newer guests."""
         template = await self._template_name(language, limits)
         try:
-            return session_json(await self.hf.sessions.create(template, name=name, meta=meta))
+            return plain.session(await self.hf.sessions.create(template, name=name, meta=meta))
         except TemplateNotFound:
             from holdfast.domain import Limits
 
             with contextlib.suppress(NameTaken):  # another process was faster
                 await self.hf.templates.create(template, language=_language(language), limits=Limits(**limits))
-            return session_json(await self.hf.sessions.create(template, name=name, meta=meta))
+            return plain.session(await self.hf.sessions.create(template, name=name, meta=meta))
 
     async def _template_name(self, language: str, limits: Mapping[str, int]) -> str:
         changed = "".join(f" {name}={limits[name]}" for name in sorted(limits))
         return f"run {language} {VERSION}{changed}"
 
     async def create(self, template: str, name: str | None = None) -> Json:
-        return session_json(await self.hf.sessions.create(template, name=name))
+        return plain.session(await self.hf.sessions.create(template, name=name))
 
     async def session(self, which: str) -> Json:
         try:
-            return session_json(await self.hf.sessions.get(parse_id(which)))
+            return plain.session(await self.hf.sessions.get(parse_id(which)))
         except InvalidId:
             named = (await self.hf.sessions.list(name=which, limit=1)).items
         if not named:
             raise SessionNotFound(f"there is no session {which[:80]!r}")
-        return session_json(named[0])
+        return plain.session(named[0])
 
     async def latest(self) -> Json:
         """The session that began last, of those that wait or were interrupted."""
         found = (await self.hf.sessions.list(states=OPEN_STATES, limit=1)).items
         if not found:
             raise SessionNotFound("nothing waits to be resumed")
-        return session_json(found[0])
+        return plain.session(found[0])
 
     async def open_sessions(self) -> list[Json]:
-        return [session_json(session) for session in (await self.hf.sessions.list(states=OPEN_STATES, limit=1000)).items]
+        return [plain.session(session) for session in (await self.hf.sessions.list(states=OPEN_STATES, limit=1000)).items]
 
     async def language(self, session: Json) -> str:
         version = await self.hf.templates.version(session["template_id"], session["template_version"])
@@ -78,52 +77,51 @@ class Local:
 
     async def run(self, session_id: str, source: str) -> Json:
         """Runs a snippet up to its end or first pause, with one commit less than `start` and `look`."""
-        return _turn(await self.hf.executions.run(session_id, source))
+        return plain.turn(await self.hf.executions.run(session_id, source))
 
     async def run_file(self, session_id: str, source: str, path: str, args: Any) -> Json:
-        return _turn(await self.hf.executions.run_file(session_id, source, path, args))
+        return plain.turn(await self.hf.executions.run_file(session_id, source, path, args))
 
     async def start(self, session_id: str, source: str) -> Json:
-        return _turn(await self.hf.executions.run(session_id, source, background=True))
+        return plain.turn(await self.hf.executions.run(session_id, source, background=True))
 
     async def look(self, execution_id: str, seconds: float) -> Json:
         try:
-            return _turn(await self.hf.executions.wait(execution_id, seconds))
+            return plain.turn(await self.hf.executions.wait(execution_id, seconds))
         except TimeoutError:
-            return _turn(await self.hf.executions.turn(execution_id))
+            return plain.turn(await self.hf.executions.turn(execution_id))
 
     async def events(self, execution_id: str, after_seq: int) -> Sequence[Json]:
         execution = await self.hf.executions.get(execution_id)
-        return [event_json(event, execution) for event in await self.hf.executions.events(execution_id, after_seq=after_seq)]
+        return [
+            plain.event(execution.id, execution.session_id, event)
+            for event in await self.hf.executions.events(execution_id, after_seq=after_seq)
+        ]
 
     async def cancel(self, execution_id: str) -> Json:
         await self.hf.executions.cancel(execution_id)
-        return _turn(await self.hf.executions.turn(execution_id))
+        return plain.turn(await self.hf.executions.turn(execution_id))
 
     async def queries(self, session_id: str) -> Sequence[Json]:
-        return [query_json(query) for query in (await self.hf.queries.list(session_id, limit=1000)).items]
+        return [plain.query(query) for query in (await self.hf.queries.list(session_id, limit=1000)).items]
 
     async def answer(self, session_id: str, query_id: str, value: Any) -> Json:
-        return _turn(await self.hf.queries.answer(session_id, value, query=query_id))
+        return plain.turn(await self.hf.queries.answer(session_id, value, query=query_id))
 
     async def fork(self, session_id: str, checkpoint: int | None = None, name: str | None = None) -> Json:
-        return session_json(await self.hf.sessions.fork(session_id, checkpoint, name=name))
+        return plain.session(await self.hf.sessions.fork(session_id, checkpoint, name=name))
 
     async def rewind(self, session_id: str, checkpoint: int) -> Json:
-        return session_json(await self.hf.sessions.rewind(session_id, checkpoint))
+        return plain.session(await self.hf.sessions.rewind(session_id, checkpoint))
 
     async def checkpoints(self, session_id: str) -> Sequence[Json]:
-        return [checkpoint_json(node) for node in await self.hf.sessions.checkpoints(session_id)]
+        return [plain.checkpoint(node) for node in await self.hf.sessions.checkpoints(session_id)]
 
     async def tree(self, session_id: str) -> Json:
-        return tree_json(await self.hf.sessions.tree(session_id))
+        return plain.tree(await self.hf.sessions.tree(session_id))
 
     async def diff(self, session_id: str, before: int) -> Json:
         return await self.hf.sessions.diff(session_id, before)
-
-
-def _turn(turn: Turn) -> Json:
-    return execution_json(turn.execution, turn.queries)
 
 
 def _language(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -13,9 +14,9 @@ from holdfast.cli._given import checked_name, limits_of, script_of
 from holdfast.cli._host import FINAL, Json, rests
 from holdfast.cli._local import Local, opened
 from holdfast.cli._places import local_store
-from holdfast.cli._records import now
 from holdfast.cli._showing import show_end
 from holdfast.cli._terminal import Lines, harmless, painted, print_json, say
+from holdfast.control import plain
 from holdfast.domain import HoldfastError
 
 _QUIET_S: Final = 1.0
@@ -74,7 +75,7 @@ def resume(session: str | None, store: str | None, json: bool, listed: bool, del
 
 async def _say_what_it_does(local: Local, session_id: str) -> None:
     wakes = (await local.session(session_id))["wake_at"]
-    if wakes is None or wakes <= now():
+    if wakes is None or wakes <= plain.moment(time.time_ns() // 1_000_000):
         say("it runs; if it was killed with its process, it goes on here within ten seconds")
     else:
         say(f"it sleeps until {wakes}")

@@ -6,8 +6,9 @@ from typing import Annotated, Final
 from fastapi import Query
 from starlette.requests import Request
 
+from holdfast.control import plain
 from holdfast.domain import InvalidValue, Limit
-from holdfast.http import _examples, _plain
+from holdfast.http import _examples
 from holdfast.http._answers import Json
 from holdfast.http._call import READ, RUN, left
 from holdfast.http._errors import OutputLimitExceeded
@@ -43,7 +44,7 @@ def told(turn: Turn, status: int, headers: dict[str, str] | None = None) -> Json
         raise OutputLimitExceeded(error.get("message")).with_details(
             session_id=str(execution.session_id), execution_id=str(execution.id), **breach
         )
-    return Json(_plain.turn(turn), status, headers)
+    return Json(plain.turn(turn), status, headers)
 
 
 @routes.add(
@@ -140,13 +141,13 @@ async def list_executions(
     """The executions of a session, newest first."""
     await hf.sessions.get(session_id)
     page = await hf.executions.list(session_id, status=status, limit=listed.limit, after=listed.cursor)
-    return listed.answer(page, _plain.execution)
+    return listed.answer(page, plain.execution)
 
 
 @routes.add("GET", "/executions/{execution_id}", READ, models.Execution, errors=_NOT_FOUND, example=_examples.EXECUTION)
 async def get_execution(hf: Hf, execution_id: ExecutionId) -> Json:
     """One execution, and what it waits for."""
-    return Json(_plain.turn(await hf.executions.turn(execution_id)))
+    return Json(plain.turn(await hf.executions.turn(execution_id)))
 
 
 @routes.add("GET", "/executions/{execution_id}/events", READ, list[models.Event], errors=_NOT_FOUND, example=[_examples.EVENT])
@@ -160,7 +161,7 @@ async def list_events(
     after = after_seq if listed.cursor is None else _seq(listed.cursor)
     found = await hf.executions.get(execution_id)
     events = await hf.executions.events(execution_id, after_seq=after, limit=listed.limit + 1)
-    shown = [_plain.event(found.id, found.session_id, event) for event in events[: listed.limit]]
+    shown = [plain.event(found.id, found.session_id, event) for event in events[: listed.limit]]
     return listed.headed(shown, str(events[listed.limit - 1].seq) if len(events) > listed.limit else None)
 
 
@@ -181,7 +182,7 @@ def _seq(cursor: str) -> int:
 async def cancel_execution(hf: Hf, execution_id: ExecutionId, key: Key) -> Json:
     """Stops an execution, running or paused. The session can be used afterwards. One that has ended stays as it is."""
     cancelled = await hf.executions.cancel(execution_id, idempotency_key=key)
-    return Json(_plain.turn(Turn(await hf.sessions.get(cancelled.session_id), cancelled, [])))
+    return Json(plain.turn(Turn(await hf.sessions.get(cancelled.session_id), cancelled, [])))
 
 
 @routes.add("GET", "/executions/{execution_id}/wait", READ, models.Execution, errors=_NOT_FOUND, example=_examples.PAUSED)
@@ -197,10 +198,10 @@ async def wait_for_execution(
     try:
         await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
         if waiting.done():
-            return Json(_plain.turn(waiting.result()))
+            return Json(plain.turn(waiting.result()))
     except TimeoutError:
         pass
     finally:
         waiting.cancel()
         leaving.cancel()
-    return Json(_plain.turn(await hf.executions.turn(execution_id)))
+    return Json(plain.turn(await hf.executions.turn(execution_id)))

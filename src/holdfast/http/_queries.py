@@ -4,7 +4,8 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
-from holdfast.http import _examples, _plain
+from holdfast.control import plain
+from holdfast.http import _examples
 from holdfast.http._answers import Json
 from holdfast.http._call import ANSWER, READ
 from holdfast.http._executions import told
@@ -55,7 +56,7 @@ async def list_queries(
         limit=listed.limit,
         after=listed.cursor,
     )
-    return listed.answer(page, _plain.query)
+    return listed.answer(page, plain.query)
 
 
 @routes.add(
@@ -69,7 +70,7 @@ async def list_queries(
 async def get_query(hf: Hf, session_id: SessionId, query_id: QueryId) -> Json:
     """One query of a session."""
     await hf.sessions.get(session_id)
-    return Json(_plain.query(await hf.queries.get(session_id, query_id)))
+    return Json(plain.query(await hf.queries.get(session_id, query_id)))
 
 
 @routes.add(

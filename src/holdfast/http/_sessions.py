@@ -4,8 +4,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import Query
 
+from holdfast.control import plain
 from holdfast.domain import Budget, HoldfastError, InvalidValue, SessionState, StartupFailed, Worktree
-from holdfast.http import _examples, _plain
+from holdfast.http import _examples
 from holdfast.http._answers import Json
 from holdfast.http._call import READ, RUN
 from holdfast.http._params import Key, Listed, SessionId
@@ -45,7 +46,7 @@ async def list_sessions(
     page = await hf.sessions.list(
         states=[] if status is None else [status], template=template_id, name=name, limit=listed.limit, after=listed.cursor
     )
-    return listed.answer(page, _plain.session)
+    return listed.answer(page, plain.session)
 
 
 @routes.add(
@@ -91,13 +92,13 @@ async def create_session(hf: Hf, body: models.NewSession, key: Key, counted: Cou
         raise StartupFailed(f"a startup file failed: {made.last_error}").with_details(
             template_id=str(made.template_id), session_id=str(made.id)
         )
-    return Json(_plain.session(made), 201)
+    return Json(plain.session(made), 201)
 
 
 @routes.add("GET", "/sessions/{session_id}", READ, models.Session, errors=_NOT_FOUND, example=_examples.SESSION)
 async def get_session(hf: Hf, session_id: SessionId) -> Json:
     """One session."""
-    return Json(_plain.session(await hf.sessions.get(session_id)))
+    return Json(plain.session(await hf.sessions.get(session_id)))
 
 
 @routes.add(
@@ -110,7 +111,7 @@ async def get_session(hf: Hf, session_id: SessionId) -> Json:
 )
 async def close_session(hf: Hf, session_id: SessionId, key: Key) -> Json:
     """Ends a session, and what runs or waits in it. Its history stays. Closing it twice is fine."""
-    return Json(_plain.session(await hf.sessions.close(session_id, idempotency_key=key)))
+    return Json(plain.session(await hf.sessions.close(session_id, idempotency_key=key)))
 
 
 @routes.add(
@@ -129,7 +130,7 @@ async def delete_session(
 ) -> Json:
     """Closes a session; with `purge` it is removed. Sessions that were forked from it stay whole."""
     if not purge:
-        return Json(_plain.session(await hf.sessions.close(session_id, idempotency_key=key)))
+        return Json(plain.session(await hf.sessions.close(session_id, idempotency_key=key)))
     await hf.sessions.delete(session_id, idempotency_key=key)
     return Json({"status": "ok", "session_id": str(session_id)})
 
@@ -150,7 +151,7 @@ async def fork_session(hf: Hf, session_id: SessionId, body: models.ForkRequest, 
         session_id, body.count or 1, body.checkpoint, name=body.name, meta=body.meta, idempotency_key=key
     )
     counted.session_creates.add(count=len(forks))
-    return Json([_plain.session(fork) for fork in forks], 201)
+    return Json([plain.session(fork) for fork in forks], 201)
 
 
 @routes.add(
@@ -164,7 +165,7 @@ async def fork_session(hf: Hf, session_id: SessionId, body: models.ForkRequest, 
 )
 async def rewind_session(hf: Hf, session_id: SessionId, body: models.RewindRequest, key: Key) -> Json:
     """Makes an earlier checkpoint the present state; 0 is the beginning. What came after it stays in the history."""
-    return Json(_plain.session(await hf.sessions.rewind(session_id, body.checkpoint, idempotency_key=key)))
+    return Json(plain.session(await hf.sessions.rewind(session_id, body.checkpoint, idempotency_key=key)))
 
 
 @routes.add(
@@ -177,13 +178,13 @@ async def rewind_session(hf: Hf, session_id: SessionId, body: models.RewindReque
 )
 async def list_checkpoints(hf: Hf, session_id: SessionId, listed: Listed) -> Json:
     """The checkpoints of a session, in the order in which they were made."""
-    return listed.part([_plain.checkpoint(node) for node in await hf.sessions.checkpoints(session_id)])
+    return listed.part([plain.checkpoint(node) for node in await hf.sessions.checkpoints(session_id)])
 
 
 @routes.add("GET", "/sessions/{session_id}/tree", READ, models.Tree, errors=_NOT_FOUND, example=_examples.TREE)
 async def get_session_tree(hf: Hf, session_id: SessionId) -> Json:
     """The history of a session: each checkpoint with the one that it follows, and the sessions that were forked there."""
-    return Json(_plain.tree(await hf.sessions.tree(session_id)))
+    return Json(plain.tree(await hf.sessions.tree(session_id)))
 
 
 @routes.add(
@@ -210,7 +211,7 @@ async def diff_session(hf: Hf, session_id: SessionId, before: _Number, after: _N
 async def list_session_errors(hf: Hf, session_id: SessionId, listed: Listed) -> Json:
     """What went wrong in a session, oldest first."""
     page = await hf.sessions.errors(session_id, limit=listed.limit, after=listed.cursor)
-    return listed.answer(page, _plain.error_entry)
+    return listed.answer(page, plain.error_entry)
 
 
 @routes.add(

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from holdfast.control import Feed
-from holdfast.http import _examples, _plain
+from holdfast.control import Feed, plain
+from holdfast.http import _examples
 from holdfast.http._answers import encoded
 from holdfast.http._call import READ, call_of, left
 from holdfast.http._params import ExecutionId, SessionId
@@ -86,8 +86,8 @@ class EventStream(Response):
                     part = _HEARTBEAT
                 else:
                     event = told.event
-                    plain = _plain.event(told.execution_id, told.session_id, event)
-                    part = b"id: %b\nevent: %b\ndata: %b\n\n" % (told.cursor.encode(), event.type.encode(), encoded(plain))
+                    data = plain.event(told.execution_id, told.session_id, event)
+                    part = b"id: %b\nevent: %b\ndata: %b\n\n" % (told.cursor.encode(), event.type.encode(), encoded(data))
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         except RuntimeClosed:
             return

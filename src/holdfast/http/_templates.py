@@ -5,8 +5,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Query
 
+from holdfast.control import plain
 from holdfast.domain import HoldfastError, Limits, Template, TemplateNotFound, TemplateVersion
-from holdfast.http import _examples, _plain
+from holdfast.http import _examples
 from holdfast.http._answers import Json
 from holdfast.http._call import ADMIN, READ
 from holdfast.http._catalogue import languages, libraries, modules
@@ -24,7 +25,7 @@ _Part = Annotated[str, Path(min_length=1, max_length=200, description="The name 
 
 
 async def _shown(hf: Hf, found: Template) -> dict[str, Any]:
-    return _plain.template(found, (await hf.templates.version(found.id)).spec)
+    return plain.template(found, (await hf.templates.version(found.id)).spec)
 
 
 async def _latest(hf: Hf, template_id: Any) -> TemplateVersion:
@@ -93,10 +94,10 @@ async def get_template(hf: Hf, template_id: TemplateId) -> Json:
     spec = (await hf.templates.version(template_id, found.latest)).spec
     return Json(
         {
-            "template": _plain.template(found, spec),
-            "settings": _plain.settings(found.id, spec),
-            "capabilities": [_plain.capability(found.id, one) for one in spec.capabilities],
-            "startup_files": _plain.startup_files(found.id, spec.files),
+            "template": plain.template(found, spec),
+            "settings": plain.settings(found.id, spec),
+            "capabilities": [plain.capability(found.id, one) for one in spec.capabilities],
+            "startup_files": plain.startup_files(found.id, spec.files),
         }
     )
 
@@ -159,7 +160,7 @@ async def clone_template(hf: Hf, template_id: TemplateId, body: models.CloneRequ
 async def list_template_versions(hf: Hf, template_id: TemplateId, listed: Listed) -> Json:
     """All versions of a template, newest first."""
     page = await hf.templates.versions(template_id, limit=listed.limit, after=listed.cursor)
-    return listed.answer(page, _plain.template_version)
+    return listed.answer(page, plain.template_version)
 
 
 @routes.add(
@@ -172,13 +173,13 @@ async def list_template_versions(hf: Hf, template_id: TemplateId, listed: Listed
 )
 async def get_template_version(hf: Hf, template_id: TemplateId, number: _Number) -> Json:
     """One version of a template."""
-    return Json(_plain.template_version(await hf.templates.version(template_id, number)))
+    return Json(plain.template_version(await hf.templates.version(template_id, number)))
 
 
 @routes.add("GET", "/templates/{template_id}/settings", READ, models.Settings, errors=_NOT_FOUND, example=_examples.SETTINGS)
 async def get_template_settings(hf: Hf, template_id: TemplateId) -> Json:
     """The settings of a template's latest version."""
-    return Json(_plain.settings(template_id, (await _latest(hf, template_id)).spec))
+    return Json(plain.settings(template_id, (await _latest(hf, template_id)).spec))
 
 
 @routes.add(
@@ -199,7 +200,7 @@ async def update_template_settings(hf: Hf, template_id: TemplateId, body: models
         runtime=_changes(body.runtime),
         idempotency_key=key,
     )
-    return Json(_plain.settings(template_id, (await _latest(hf, template_id)).spec))
+    return Json(plain.settings(template_id, (await _latest(hf, template_id)).spec))
 
 
 # ---- capabilities ------------------------------------------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ async def update_template_settings(hf: Hf, template_id: TemplateId, body: models
 async def list_capabilities(hf: Hf, template_id: TemplateId, listed: Listed) -> Json:
     """What sessions of a template may reach."""
     spec = (await _latest(hf, template_id)).spec
-    return listed.part([_plain.capability(template_id, one) for one in spec.capabilities])
+    return listed.part([plain.capability(template_id, one) for one in spec.capabilities])
 
 
 @routes.add(
@@ -234,7 +235,7 @@ async def add_capability(hf: Hf, template_id: TemplateId, body: models.NewCapabi
     made = await hf.templates.add_capability(
         template_id, body.kind, body.name, enabled=body.enabled or False, config=body.config, idempotency_key=key
     )
-    return Json(_plain.capability(template_id, made), 201)
+    return Json(plain.capability(template_id, made), 201)
 
 
 @routes.add(
@@ -339,7 +340,7 @@ async def remove_library(hf: Hf, template_id: TemplateId, library_name: _Part, k
 )
 async def list_startup_files(hf: Hf, template_id: TemplateId, listed: Listed) -> Json:
     """The files that each session runs as it starts, in their order."""
-    return listed.part(_plain.startup_files(template_id, (await _latest(hf, template_id)).spec.files))
+    return listed.part(plain.startup_files(template_id, (await _latest(hf, template_id)).spec.files))
 
 
 @routes.add(
@@ -357,7 +358,7 @@ async def add_startup_file(hf: Hf, template_id: TemplateId, body: models.NewStar
     made = await hf.templates.add_startup(
         template_id, body.path, order_index=body.order_index or 0, mode=body.mode or "eval", idempotency_key=key
     )
-    return Json(_plain.startup_file(template_id, made), 201)
+    return Json(plain.startup_file(template_id, made), 201)
 
 
 @routes.add(

@@ -7,10 +7,10 @@ import typer
 
 from holdfast.cli._exits import Exit
 from holdfast.cli._places import config_file
-from holdfast.cli._records import time_of
 from holdfast.cli._tables import pairs, table
 from holdfast.cli._terminal import print_json
 from holdfast.cli.commands import Json, command, group, said
+from holdfast.control.plain import moment, some_moment
 
 config_app = group("The configuration of the daemon on this machine.")
 token_app = group("Tokens for the daemon on this machine. They are kept in its data directory, as hashes.")
@@ -81,8 +81,8 @@ def _token_json(token: Any) -> dict[str, Any]:
         "id": token.id,
         "name": token.name,
         "scopes": [str(scope) for scope in token.scopes],
-        "created_at": time_of(token.created_at),
-        "expires_at": time_of(token.expires_at),
+        "created_at": moment(token.created_at),
+        "expires_at": some_moment(token.expires_at),
     }
 
 
@@ -110,7 +110,7 @@ def create(
         print_json(_token_json(token) | {"secret": secret})
     else:
         print(f"Created token: {token.name} (ID: {token.id})")
-        pairs({"Scopes": ", ".join(token.scopes), "Expires": time_of(token.expires_at), "Secret": secret})
+        pairs({"Scopes": ", ".join(token.scopes), "Expires": some_moment(token.expires_at), "Secret": secret})
     return Exit.FINE
 
 

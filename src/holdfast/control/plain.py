@@ -1,4 +1,4 @@
-"""Records as the plain values that are sent: dictionaries with the names of the API, times in RFC 3339, ids as text."""
+"""Records as plain values, the same on all surfaces: dictionaries with the names of the API, times in RFC 3339, ids as text."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
