@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import EffectKind, Function, Holdfast, Settings, StartupFile, Worktree
-from tests.acceptance.scenes import elsewhere, evaluate, opened, refused, scene, template, value
+from tests.acceptance.scenes import elsewhere, evaluate, opened, refused, scene, session, template, value
 
 
 @pytest.fixture
@@ -296,3 +296,24 @@ async def test_startup_files_go_on_where_a_process_was_killed(address: str, tree
         assert await evaluate(hf, session.id, "trail.join()") == expected
         assert await startups(hf, session.id) == [("a.js", "ok"), ("b.js", "ok"), ("c.js", "ok")]
         assert (await hf.summary())["interrupted"] == 0
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("javascript", "[__ARGS__ && __ARGS__.a, __ENV__.mode]"),
+        ("javascript", "export default 1; globalThis.seen = [__ARGS__ && __ARGS__.a, __ENV__.mode]"),
+        ("lua", "return {__ARGS__ and __ARGS__.a or false, __ENV__.mode}"),
+    ],
+)
+@scene
+async def test_a_file_sees_its_environment(language: str, source: str) -> None:
+    async with opened("memory:") as hf:
+        here = await session(hf, language)
+        for args, seen in (({"a": 1}, 1), (None, None)):
+            turn = await hf.executions.run_file(here, source, "main", args, {"mode": "test"})
+            assert turn.execution.error is None
+            if "export" in source:
+                turn = await hf.executions.run(here, "seen")
+            assert value(turn) == [False if language == "lua" and seen is None else seen, "test"]
+            assert (turn.execution.env or {"mode": "test"}) == {"mode": "test"}

@@ -71,7 +71,7 @@ class Executions:
     ) -> Turn:
         """Runs a file's text. `path` is its name in stack traces and for relative imports; `args` is `__ARGS__` in the script.
 
-        `env` is kept with the execution; the script does not see it.
+        `env` is `__ENV__`, an object; without one there is none.
         """
         if not isinstance(path, str) or not path.strip():
             raise InvalidValue("a file has a path")

@@ -160,11 +160,17 @@ class Start(Job):
     def _request(self, resident: Resident) -> Request:
         if self.kind is ExecutionKind.REPL:
             return Evaluate(self.source)
-        source, path = self.source, self.path or self.kind.value
-        if self.kind is ExecutionKind.STRATEGY:  # on the same line, so that the lines of the script count right
-            name = "ctx" if resident.shelved.version.spec.language == "lua" else "globalThis.ctx"
-            source = f"{name} = __ARGS__; {source}"
-        return RunFile(source, path, self.args)
+        source, path, args = self.source, self.path or self.kind.value, self.args
+        in_lua = resident.shelved.version.spec.language == "lua"
+        # What is set first is on the same line, so that the lines of the script count right.
+        if self.kind is ExecutionKind.STRATEGY:
+            source = f"{'ctx' if in_lua else 'globalThis.ctx'} = __ARGS__; {source}"
+        elif self.env is not None:
+            names = ("__ENV__", "__ARGS__") if in_lua else ("globalThis.__ENV__", "globalThis.__ARGS__")
+            both = "{}, {} = __ARGS__.env, __ARGS__.args; " if in_lua else "[{}, {}] = [__ARGS__.env, __ARGS__.args ?? null]; "
+            source = both.format(*names) + source
+            args = {"env": self.env} | ({} if args is None else {"args": args})
+        return RunFile(source, path, args)
 
     def result(self, resident: Resident) -> Turn:
         return turn(resident)
