@@ -17,7 +17,7 @@ from tests.chaos.kill9 import Lost, check_world, examine, one_round, read_notes,
 from tests.chaos.worker import Worker
 from tests.postgres import fresh_schema
 
-ROUNDS = 6
+ROUNDS = 4
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
