@@ -1,10 +1,13 @@
 """Tables, key and value lines, and trees: for people at a terminal, and the same columns without decoration for programs."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.cli._terminal import harmless, is_plain
+from holdfast.cli._terminal import harmless, is_plain, print_json
+
+Columns = Mapping[str, str | Callable[[Any], Any]]
+"""Titles, and for each the name of a field, or what makes the cell of a record."""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], none: str) -> None:
@@ -17,6 +20,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], none: str) -> N
             print(line)
     else:
         _decorated(columns, texts)
+
+
+def listing(json: bool, found: Sequence[Any], columns: Columns, none: str) -> None:
+    """What a command has found: as JSON, or as a table."""
+    if json:
+        print_json(found)
+        return
+    cells = columns.values()
+    table(list(columns), [[one[cell] if isinstance(cell, str) else cell(one) for cell in cells] for one in found], none)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

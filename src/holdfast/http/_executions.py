@@ -1,7 +1,7 @@
 """Executions. Starting one is hot: see `_routes`."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query
 from starlette.requests import Request
@@ -10,7 +10,7 @@ from holdfast.control import plain
 from holdfast.domain import InvalidValue, Limit
 from holdfast.http import _examples
 from holdfast.http._answers import Json
-from holdfast.http._call import READ, RUN, left
+from holdfast.http._call import READ, RUN, Call, left
 from holdfast.http._errors import OutputLimitExceeded
 from holdfast.http._params import ExecutionId, Key, Listed, StartCall, is_async, key_of
 from holdfast.http._routes import Hf, Routes
@@ -47,6 +47,20 @@ def told(turn: Turn, status: int, headers: dict[str, str] | None = None) -> Json
     return Json(plain.turn(turn), status, headers)
 
 
+def _how(call: Call, body: models.ReplRequest | models.RunFileRequest | models.StrategyRequest) -> dict[str, Any]:
+    """What is said of every start in the same way."""
+    return {
+        "budget": budget_of(body.budget),
+        "wait": body.wait or False,
+        "background": is_async(call),
+        "idempotency_key": key_of(call),
+    }
+
+
+def _started(turn: Turn, how: dict[str, Any]) -> Json:
+    return told(turn, 202, _ASYNC) if how["background"] else told(turn, 201)
+
+
 @routes.add(
     "POST",
     "/executions/repl",
@@ -60,16 +74,8 @@ def told(turn: Turn, status: int, headers: dict[str, str] | None = None) -> Json
 )
 async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest) -> Json:
     """Runs a snippet as a REPL does, to its end or until it waits for somebody. A script that fails is 201 with status `error`."""
-    background = is_async(call)
-    turn = await hf.executions.run(
-        body.session_id,
-        body.input,
-        budget=budget_of(body.budget),
-        wait=body.wait or False,
-        background=background,
-        idempotency_key=key_of(call),
-    )
-    return told(turn, 202, _ASYNC) if background else told(turn, 201)
+    how = _how(call, body)
+    return _started(await hf.executions.run(body.session_id, body.input, **how), how)
 
 
 @routes.add(
@@ -88,18 +94,8 @@ async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest) -> Json:
 )
 async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest) -> Json:
     """Runs a file of the session's worktree. `args` and `env` are `__ARGS__` and `__ENV__` in it."""
-    background = is_async(call)
-    turn = await hf.executions.run_path(
-        body.session_id,
-        body.path,
-        body.args,
-        body.env,
-        budget=budget_of(body.budget),
-        wait=body.wait or False,
-        background=background,
-        idempotency_key=key_of(call),
-    )
-    return told(turn, 202, _ASYNC) if background else told(turn, 201)
+    how = _how(call, body)
+    return _started(await hf.executions.run_path(body.session_id, body.path, body.args, body.env, **how), how)
 
 
 @routes.add(
@@ -118,17 +114,8 @@ async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest) -> Json
 )
 async def run_strategy(hf: Hf, call: StartCall, body: models.StrategyRequest) -> Json:
     """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`."""
-    background = is_async(call)
-    turn = await hf.executions.strategy(
-        body.session_id,
-        body.source,
-        body.ctx,
-        budget=budget_of(body.budget),
-        wait=body.wait or False,
-        background=background,
-        idempotency_key=key_of(call),
-    )
-    return told(turn, 202, _ASYNC) if background else told(turn, 201)
+    how = _how(call, body)
+    return _started(await hf.executions.strategy(body.session_id, body.source, body.ctx, **how), how)
 
 
 @routes.add("GET", "/executions", READ, list[models.Execution], errors=("SESSION_NOT_FOUND",), example=[_examples.EXECUTION])

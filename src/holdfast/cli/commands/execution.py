@@ -7,7 +7,7 @@ import typer
 
 from holdfast.cli._exits import exit_of_execution, usage
 from holdfast.cli._remote import plain, session_id
-from holdfast.cli._tables import pairs, table
+from holdfast.cli._tables import Columns, listing, pairs
 from holdfast.cli._terminal import as_json, print_json
 from holdfast.cli.commands import ExecutionArgument, Json, Limited, SessionArgument, command, group, json_object, said
 
@@ -103,11 +103,8 @@ def list_executions(
     """Shows the executions of a session, newest first."""
     with said(context).client() as client:
         found = plain(list(client.executions.list(session_id(client, session), status=status, limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["id"], one["kind"], one["status"], one["started_at"]) for one in found]
-        table(["Execution ID", "Kind", "Status", "Started"], rows, "No executions found")
+    columns = {"Execution ID": "id", "Kind": "kind", "Status": "status", "Started": "started_at"}
+    listing(json, found, columns, "No executions found")
 
 
 @command(app, "get", "holdfast exec get 7c9e6679-7425-40de-944b-e07fc1f90ae7")
@@ -144,11 +141,13 @@ def events(
     """Shows the events of an execution, in order."""
     with said(context).client() as client:
         found = plain(list(client.events.iterate(execution, after_seq=after_seq)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["seq"], one["ts"][11:23], one["type"], as_json(one["payload"])) for one in found]
-        table(["Seq", "Timestamp", "Type", "Payload"], rows, "No events found")
+    columns: Columns = {
+        "Seq": "seq",
+        "Timestamp": lambda one: one["ts"][11:23],
+        "Type": "type",
+        "Payload": lambda one: as_json(one["payload"]),
+    }
+    listing(json, found, columns, "No events found")
 
 
 @command(app, "cancel", "holdfast exec cancel 7c9e6679-7425-40de-944b-e07fc1f90ae7")

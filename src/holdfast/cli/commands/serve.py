@@ -7,7 +7,7 @@ import typer
 
 from holdfast.cli._exits import Exit
 from holdfast.cli._places import config_file
-from holdfast.cli._tables import pairs, table
+from holdfast.cli._tables import Columns, listing, pairs, table
 from holdfast.cli._terminal import print_json
 from holdfast.cli.commands import Json, command, group, said
 from holdfast.control.plain import moment, some_moment
@@ -118,11 +118,14 @@ def create(
 def list_tokens(context: typer.Context, json: Json = False) -> None:
     """Shows tokens, without their secrets, which nobody has."""
     found = [_token_json(token) for token in _tokens(context).list()]
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["id"], one["name"], ", ".join(one["scopes"]), one["created_at"], one["expires_at"]) for one in found]
-        table(["ID", "Name", "Scopes", "Created", "Expires"], rows, "No tokens found")
+    columns: Columns = {
+        "ID": "id",
+        "Name": "name",
+        "Scopes": lambda one: ", ".join(one["scopes"]),
+        "Created": "created_at",
+        "Expires": "expires_at",
+    }
+    listing(json, found, columns, "No tokens found")
 
 
 @command(token_app, "revoke", "holdfast token revoke ci")

@@ -8,7 +8,7 @@ import typer
 
 from holdfast.cli._exits import usage
 from holdfast.cli._remote import plain, session_id, template_id
-from holdfast.cli._tables import drawn, pairs, table
+from holdfast.cli._tables import Columns, drawn, listing, pairs, table
 from holdfast.cli._terminal import drawable, print_json
 from holdfast.cli.commands import Json, Limited, SessionArgument, command, group, json_object, said
 
@@ -82,11 +82,8 @@ def list_sessions(
     with said(context).client() as client:
         wanted = None if template is None else template_id(client, template)
         found = plain(list(client.sessions.list(status=status or None, template=wanted, name=name, limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["id"], one["template_id"], one["status"], one["created_at"], one["name"]) for one in found]
-        table(["Session ID", "Template ID", "Status", "Created", "Name"], rows, "No sessions found")
+    columns = {"Session ID": "id", "Template ID": "template_id", "Status": "status", "Created": "created_at", "Name": "name"}
+    listing(json, found, columns, "No sessions found")
 
 
 @command(app, "get", "holdfast session get 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
@@ -179,11 +176,14 @@ def checkpoints(context: typer.Context, session: SessionArgument, json: Json = F
     """Shows the states that a session can go back to."""
     with said(context).client() as client:
         found = plain(list(client.sessions.iterate_checkpoints(session_id(client, session))))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["number"], one["parent"], one["created_at"], one["bytes"], ", ".join(one["open"])) for one in found]
-        table(["Checkpoint", "Parent", "Created", "Bytes", "Waits for"], rows, "No checkpoints found")
+    columns: Columns = {
+        "Checkpoint": "number",
+        "Parent": "parent",
+        "Created": "created_at",
+        "Bytes": "bytes",
+        "Waits for": lambda one: ", ".join(one["open"]),
+    }
+    listing(json, found, columns, "No checkpoints found")
 
 
 @command(app, "tree", "holdfast session tree 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
@@ -222,8 +222,5 @@ def errors(context: typer.Context, session: SessionArgument, limit: Limited = 50
     """Shows what went wrong in a session, oldest first."""
     with said(context).client() as client:
         found = plain(list(client.sessions.errors(session_id(client, session), limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["timestamp"], one["kind"], one["execution_id"], one["message"]) for one in found]
-        table(["Time", "Kind", "Execution ID", "Message"], rows, "No errors found")
+    columns = {"Time": "timestamp", "Kind": "kind", "Execution ID": "execution_id", "Message": "message"}
+    listing(json, found, columns, "No errors found")

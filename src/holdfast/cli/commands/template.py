@@ -7,7 +7,7 @@ import typer
 from holdfast.cli._exits import usage
 from holdfast.cli._given import limits_of
 from holdfast.cli._remote import plain, template_id
-from holdfast.cli._tables import pairs, shown, table
+from holdfast.cli._tables import listing, pairs, shown
 from holdfast.cli._terminal import print_json
 from holdfast.cli.commands import Json, Limited, Limits, TemplateArgument, command, group, json_object, said
 
@@ -48,11 +48,8 @@ def list_templates(
     """Shows templates, newest first."""
     with said(context).client() as client:
         found = plain(list(client.templates.list(name=name, limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["id"], one["name"], one["engine"], one["is_active"], one["version"]) for one in found]
-        table(["ID", "Name", "Engine", "Active", "Version"], rows, "No templates found")
+    columns = {"ID": "id", "Name": "name", "Engine": "engine", "Active": "is_active", "Version": "version"}
+    listing(json, found, columns, "No templates found")
 
 
 @command(app, "get", "holdfast template get first")
@@ -132,10 +129,7 @@ def versions(context: typer.Context, template: TemplateArgument, limit: Limited 
     """Shows the versions of a template, which never change."""
     with said(context).client() as client:
         found = plain(list(client.templates.versions(template_id(client, template), limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        table(["Version", "Created"], [(one["number"], one["created_at"]) for one in found], "No versions found")
+    listing(json, found, {"Version": "number", "Created": "created_at"}, "No versions found")
 
 
 @command(app, "delete", "holdfast template delete first")
@@ -179,11 +173,8 @@ def list_startup(context: typer.Context, template: TemplateArgument, limit: Limi
     """Shows the startup files of a template, in order."""
     with said(context).client() as client:
         found = plain(list(client.templates.startup_files(template_id(client, template), limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["order_index"], one["mode"], one["path"], one["id"]) for one in found]
-        table(["Order", "Mode", "Path", "ID"], rows, "No startup files found")
+    columns = {"Order": "order_index", "Mode": "mode", "Path": "path", "ID": "id"}
+    listing(json, found, columns, "No startup files found")
 
 
 @command(app, "remove-startup", "holdfast template remove-startup first 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
@@ -226,11 +217,8 @@ def list_capabilities(context: typer.Context, template: TemplateArgument, limit:
     """Shows what sessions of a template may reach."""
     with said(context).client() as client:
         found = plain(list(client.templates.capabilities(template_id(client, template), limit=limit)))
-    if json:
-        print_json(found)
-    else:
-        rows = [(one["kind"], one["name"], one["enabled"], one["config"], one["id"]) for one in found]
-        table(["Kind", "Name", "Enabled", "Config", "ID"], rows, "No capabilities found")
+    columns = {"Kind": "kind", "Name": "name", "Enabled": "enabled", "Config": "config", "ID": "id"}
+    listing(json, found, columns, "No capabilities found")
 
 
 @command(app, "remove-capability", "holdfast template remove-capability first 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
