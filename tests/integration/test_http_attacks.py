@@ -339,7 +339,7 @@ def test_a_line_end_is_no_part_of_a_path(target: Target) -> None:
     for path in ("/health%0A", "/templates%0A", "/health/live%0A", f"/sessions/{_ID}%0A", f"/sessions/{_ID}%0A/stream"):
         response = target.admin.get(path)
         assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND"), path
-    for line in target.daemon.log.splitlines():
+    for line in target.daemon.log.split("\n")[:-1]:  # the last one may be half written
         assert re.match(r"\d{4}-\d\d-\d\dT", line) or line.startswith("Listening"), line
 
 
