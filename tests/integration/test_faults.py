@@ -583,12 +583,11 @@ def test_a_store_whose_commits_fail_now_and_then(address: str) -> None:
             trail = result(turn)
             assert [entry for entry in trail if entry.startswith("answer")] == [f"answer {i}" for i in range(20)]
             assert len(paid) == len(set(paid))
-            assert len(shipped) == len(set(shipped)) == 4
+            # A tool whose intent may have been written is not run: which those are depends on whose commits are grouped.
+            told = sum(entry.startswith("shipped") for entry in trail)
+            assert told <= len(shipped) == len(set(shipped)) <= 4
             assert trail.count("paid") <= len(paid) <= 20
-            assert (
-                trail.count("paid") + sum(entry.startswith("shipped") for entry in trail) + trail.count("EFFECT_UNCERTAIN")
-                == 24
-            )
+            assert trail.count("paid") + told + trail.count("EFFECT_UNCERTAIN") == 24
             assert store.failed > 8
             assert seen <= {"STORE_UNAVAILABLE", "STORE_ERROR", "SESSION_BUSY"}
             assert seen
