@@ -4,10 +4,10 @@ import argparse
 import json
 import platform
 
-from benchmarks import durable, http, sandbox
+from benchmarks import capabilities, durable, http, sandbox
 from benchmarks.rows import Row
 
-SUITES = {"durable": durable.run, "http": http.run, "sandbox": sandbox.run}
+SUITES = {"capabilities": capabilities.run, "durable": durable.run, "http": http.run, "sandbox": sandbox.run}
 _WIDTH = 44
 
 

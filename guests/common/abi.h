@@ -47,7 +47,7 @@ enum { /* the longest preview of a value, in bytes, and the deepest nesting of o
 
 enum hf_op {
     HF_EVALUATE = 1, /* parts: source, file name */
-    HF_RUN_FILE = 2, /* parts: source, file name, arguments (JSON) */
+    HF_RUN_FILE = 2, /* parts: source, file name, arguments (JSON); perhaps an environment (JSON): both then have short names too */
     HF_RESUME = 3,   /* parts: one an answer: u32 query id, 'v' or 'e', JSON; none: only the clock moved */
     HF_CALL = 4,     /* parts: name of a global function, JSON array of arguments */
     HF_SEAL = 5,     /* no parts: a template is finished; counters start again */
@@ -130,7 +130,7 @@ enum { HF_HOST_CALL = 'c', HF_HOST_RESOLVE = 'r', HF_HOST_LOAD = 'l' };
 /* Sends `operation` and a JSON array: call [name, [argument, ...]], resolve [specifier, referrer, "import"|"require"], load [name].
  * Returns 'v' or 'e' and sets `reply` to JSON text that the caller frees with hf_free. Moves the clock. Error replies are
  * {code, message}; a resolve is answered with a string, a load with {kind, source} or {kind: "functions", names: [...]}, where
- * kind is "module", "commonjs", "json", "script" or "functions". */
+ * kind is "module", "commonjs", "json", "script" or "functions", or "either": CommonJS if it can be, else an ES module. */
 char hf_host(char operation, const hf_buffer *arguments, char **reply, size_t *length);
 
 /* ---- memory: zeroed when freed, so that secrets do not stay and images stay small ------------------------------------------- */

@@ -190,17 +190,25 @@ static JSValue evaluate(const char *source, size_t length, const char *name) {
     return JS_Eval(ctx, source, length, name, SCRIPT_FLAGS);
 }
 
+static bool is_named_module(const char *name) {
+    size_t length = strlen(name);
+    return length > 4 && !strcmp(name + length - 4, ".mjs");
+}
+
 /* A file that is no script may be a module; if it is neither, the error of the one that it looks like is told. */
 static JSValue run_file(const char *source, size_t length, const char *name, enum shape *shape) {
     JSContext *ctx = guest.ctx;
+    JSValue compiled, first = JS_UNDEFINED;
     *shape = WRAPPED;
-    JSValue compiled = JS_Eval(ctx, source, length, name, SCRIPT_FLAGS | JS_EVAL_FLAG_COMPILE_ONLY);
-    if (!JS_IsException(compiled)) return JS_EvalFunction(ctx, compiled);
-    JSValue first = JS_GetException(ctx);
+    if (!is_named_module(name)) {
+        compiled = JS_Eval(ctx, source, length, name, SCRIPT_FLAGS | JS_EVAL_FLAG_COMPILE_ONLY);
+        if (!JS_IsException(compiled)) return JS_EvalFunction(ctx, compiled);
+        first = JS_GetException(ctx);
+    }
     compiled = guest_compile_module(source, length, name);
     if (JS_IsException(compiled)) {
         bool by_keyword = memmem(source, length, "import", 6) || memmem(source, length, "export", 6);
-        if (by_keyword)
+        if (by_keyword || JS_IsUndefined(first))
             JS_FreeValue(ctx, first);
         else {
             JS_FreeValue(ctx, JS_GetException(ctx));
@@ -214,13 +222,37 @@ static JSValue run_file(const char *source, size_t length, const char *name, enu
     return JS_EvalFunction(ctx, compiled);
 }
 
-static void set_arguments(const hf_part *part) {
-    JSValue value = part && part->length ? guest_decode(part->data, part->length) : JS_NULL;
-    if (JS_IsException(value)) {
-        JS_FreeValue(guest.ctx, JS_GetException(guest.ctx));
-        value = JS_NULL;
+static JSValue decoded(const hf_part *part) {
+    JSValue value = part->length ? guest_decode(part->data, part->length) : JS_NULL;
+    if (!JS_IsException(value)) return value;
+    JS_FreeValue(guest.ctx, JS_GetException(guest.ctx));
+    return JS_NULL;
+}
+
+/* In the place of what an earlier execution has declared by this name, whichever way. */
+static void set_global(const char *name, JSValueConst value) {
+    JSContext *ctx = guest.ctx;
+    JSAtom atom = JS_NewAtom(ctx, name);
+    int done = hf_redeclare(ctx, atom, JS_PROP_CONFIGURABLE, false);
+    if (done == 0)
+        done = JS_DefinePropertyValue(ctx, guest.global, atom, JS_DupValue(ctx, value), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    if (done == 0) done = JS_DefineProperty(ctx, guest.global, atom, value, JS_UNDEFINED, JS_UNDEFINED, JS_PROP_HAS_VALUE);
+    if (done < 0) JS_FreeValue(ctx, JS_GetException(ctx));
+    JS_FreeAtom(ctx, atom);
+}
+
+/* What a file is given: its arguments, and if it has an environment both by short names too. */
+static void set_given(const hf_part *parts, uint32_t count) {
+    JSValue arguments = count > 2 ? decoded(&parts[2]) : JS_NULL;
+    set_global("__ARGS__", arguments);
+    if (count > 3) {
+        JSValue environment = decoded(&parts[3]);
+        set_global("args", arguments);
+        set_global("__ENV__", environment);
+        set_global("env", environment);
+        JS_FreeValue(guest.ctx, environment);
     }
-    guest_define(guest.global, "__ARGS__", value);
+    JS_FreeValue(guest.ctx, arguments);
 }
 
 static bool readable(const hf_part *parts, uint32_t count, uint32_t least) {
@@ -247,7 +279,7 @@ static void start(enum hf_op op, const hf_part *parts, uint32_t count) {
     if (op == HF_EVALUATE)
         started = evaluate(source, parts[0].length, name);
     else {
-        set_arguments(count > 2 ? &parts[2] : NULL);
+        set_given(parts, count);
         started = run_file(source, parts[0].length, name, &shape);
     }
     hf_free(source);

@@ -62,6 +62,7 @@ JSValue guest_host_call(const char *name, size_t length, int argc, JSValueConst 
 JSValue guest_host_functions(JSValueConst names, JSValueConst module); /* an object of functions */
 char *guest_resolve(const char *specifier, const char *referrer, const char *how); /* js_free it; NULL: exception */
 JSValue guest_load(const char *name);                                              /* {kind, source} or {kind, names} */
+bool guest_is_commonjs(const char *name, JSValueConst source); /* whether it compiles as that */
 JSValue guest_require(const char *name, JSValueConst loaded); /* module.exports; `loaded` if it was loaded already, else undefined */
 
 void guest_bridge_boot(void);

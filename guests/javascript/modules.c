@@ -140,7 +140,7 @@ static JSModuleDef *load(JSContext *ctx, const char *name, void *unused, JSValue
     JSModuleDef *module = NULL;
     if (wants_json(attributes) && strcmp(text, "json"))
         JS_ThrowTypeError(ctx, "module '%s' is not JSON", name);
-    else if (!strcmp(text, "module"))
+    else if (!strcmp(text, "module") || (!strcmp(text, "either") && !guest_is_commonjs(name, source)))
         module = load_source(name, source);
     else {
         JSValue exports = guest_require(name, loaded);

@@ -14,7 +14,7 @@ static void set(JSValueConst object, const char *name, JSValue value) {
 /* ---- running a module ----------------------------------------------------------------------------------------------------- */
 
 /* The function around a source starts on the source's first line, so that the lines of stack traces are right. */
-static JSValue compile(const char *name, JSValueConst source) {
+static JSValue compile(const char *name, JSValueConst source, int flags) {
     static const char head[] = "(function (exports, require, module, __filename, __dirname) {";
     hf_buffer text = {0};
     hf_put_text(&text, head);
@@ -22,14 +22,21 @@ static JSValue compile(const char *name, JSValueConst source) {
     char *first = text.data + sizeof head - 1;
     if (text.length > sizeof head && !memcmp(first, "#!", 2)) memcpy(first, "//", 2);
     hf_put(&text, "\n})", 4);
-    JSValue function = JS_Eval(guest.ctx, text.data, text.length - 1, name, JS_EVAL_TYPE_GLOBAL);
+    JSValue function = JS_Eval(guest.ctx, text.data, text.length - 1, name, JS_EVAL_TYPE_GLOBAL | flags);
     hf_buffer_free(&text);
     return function;
 }
 
+bool guest_is_commonjs(const char *name, JSValueConst source) {
+    JSValue function = compile(name, source, JS_EVAL_FLAG_COMPILE_ONLY);
+    bool compiled = !JS_IsException(function);
+    JS_FreeValue(guest.ctx, compiled ? function : JS_GetException(guest.ctx));
+    return compiled;
+}
+
 static JSValue run(const char *name, JSValueConst module, JSValueConst source) {
     JSContext *ctx = guest.ctx;
-    JSValue function = compile(name, source);
+    JSValue function = compile(name, source, 0);
     if (JS_IsException(function)) return function;
     const char *slash = strrchr(name, '/');
     JSValue exports = JS_GetPropertyStr(ctx, module, "exports");
@@ -40,6 +47,22 @@ static JSValue run(const char *name, JSValueConst module, JSValueConst source) {
     JS_FreeValues(ctx, exports, function);
     return result;
 }
+
+/* Whether a line of it begins as only one of an ES module does. It is asked of what cannot be CommonJS. */
+static bool has_keyword(JSValueConst source) {
+    static const char *const words[] = {"import", "export"};
+    hf_buffer text = {0};
+    bool found = false;
+    hf_put_char(&text, '\n');
+    guest_put_plain(&text, source);
+    for (uint32_t i = 0; i + 7 < text.length && !found; i++)
+        for (int word = 0; word < 2 && text.data[i] == '\n'; word++)
+            if (!memcmp(text.data + i + 1, words[word], 6) && memchr(" {*\"'", text.data[i + 7], 5)) found = true;
+    hf_buffer_free(&text);
+    return found;
+}
+
+static bool is_module(const char *name, JSValueConst source) { return has_keyword(source) && !guest_is_commonjs(name, source); }
 
 static JSValue fill(const char *name, JSValueConst module, JSValueConst loaded) {
     JSContext *ctx = guest.ctx;
@@ -56,7 +79,7 @@ static JSValue fill(const char *name, JSValueConst module, JSValueConst loaded) 
         JSValue names = JS_GetPropertyStr(ctx, loaded, "names"), title = JS_NewString(ctx, name);
         set(module, "exports", guest_host_functions(names, title));
         JS_FreeValues(ctx, names, title);
-    } else if (!strcmp(text, "commonjs") || !strcmp(text, "script"))
+    } else if (!strcmp(text, "commonjs") || !strcmp(text, "script") || (!strcmp(text, "either") && !is_module(name, source)))
         result = run(name, module, source);
     else
         result = JS_ThrowTypeError(ctx, "module '%s' cannot be required: use import", name);
@@ -102,7 +125,12 @@ JSValue guest_require(const char *name, JSValueConst known) {
 static JSValue require_from(JSValueConst specifier, const char *referrer) {
     JSContext *ctx = guest.ctx;
     if (!JS_IsString(specifier)) return JS_ThrowTypeError(ctx, "require: the specifier must be a string");
-    const char *wanted = JS_ToCString(ctx, specifier);
+    size_t length;
+    const char *wanted = JS_ToCStringLen(ctx, &length, specifier);
+    if (strlen(wanted) != length) {
+        JS_FreeCString(ctx, wanted);
+        return JS_Throw(ctx, guest_error("Error", "the name of a module must not have NUL in it", "INVALID_PATH"));
+    }
     char *name = guest_resolve(wanted, referrer, "require");
     JS_FreeCString(ctx, wanted);
     if (!name) return JS_EXCEPTION;

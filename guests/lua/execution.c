@@ -165,19 +165,38 @@ static void evaluate(const hf_part *parts) {
         error_outcome(hf_main, "SyntaxError");
 }
 
-static void run_file(const hf_part *parts, uint32_t count) {
-    if (count < 3 || !parts[2].length)
+static int push_decoded(const hf_part *part) {
+    if (!part->length) {
         lua_pushnil(hf_main);
-    else if (!hf_lua_decode(hf_main, parts[2].data, parts[2].length, 0)) {
-        hf_refuse("BAD_REQUEST", "the arguments are not JSON");
+        return 1;
+    }
+    return hf_lua_decode(hf_main, part->data, part->length, 0);
+}
+
+static void set_global(const char *name, int value) {
+    lua_rawgeti(hf_main, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+    lua_pushstring(hf_main, name);
+    lua_pushvalue(hf_main, value);
+    lua_rawset(hf_main, -3);
+    lua_pop(hf_main, 1);
+}
+
+/* A file is given its arguments, and if it has an environment both by short names too. */
+static void run_file(const hf_part *parts, uint32_t count) {
+    enum { ARGUMENTS = 1, ENVIRONMENT };
+    hf_part none = {0};
+    if (!push_decoded(count > 2 ? &parts[2] : &none) || !push_decoded(count > 3 ? &parts[3] : &none)) {
+        hf_refuse("BAD_REQUEST", "the arguments or the environment are not JSON");
         return;
     }
     begin();
-    lua_rawgeti(hf_main, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
-    lua_pushliteral(hf_main, "__ARGS__");
-    lua_pushvalue(hf_main, -3);
-    lua_rawset(hf_main, -3);
-    lua_pop(hf_main, 1);
+    set_global("__ARGS__", ARGUMENTS);
+    if (count > 3) {
+        set_global("args", ARGUMENTS);
+        set_global("__ENV__", ENVIRONMENT);
+        set_global("env", ENVIRONMENT);
+    }
+    lua_settop(hf_main, ARGUMENTS);
     if (load_file(&parts[0], &parts[1]) == LUA_OK) {
         lua_insert(hf_main, -2);
         start(1);

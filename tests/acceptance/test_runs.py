@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast import Budget, Capability, EffectKind, Function, Limits, SourceFile, StartupFile
+from holdfast import Budget, Capability, EffectKind, Function, Limits, SourceFile, StartupFile, Tool
 from holdfast.domain import ExecutionKind, QueryKind
 from tests.acceptance.scenes import all_stores, both, evaluate, grants, opened, refused, scene, session, template, value
 
@@ -273,7 +273,7 @@ async def test_a_startup_file_may_ask(address: str, language: str) -> None:
 @scene
 async def test_templates_that_do_not_run_are_refused(address: str) -> None:
     async with opened(address) as hf:
-        with refused("TEMPLATE_FAILED") as failed:
+        with refused("LIBRARY_LOAD_FAILED") as failed:
             await hf.templates.create("bad", libraries=[SourceFile("lib.js", "oops(")])
         assert "lib.js" in str(failed.error)
         with refused("VALIDATION_ERROR"):
@@ -339,7 +339,7 @@ async def test_nothing_is_granted_by_default(address: str, language: str) -> Non
         if js
         else "local ok, e = pcall(alc.call, 'world.act') return ok or e.code"
     )
-    async with opened(address, functions=functions) as hf:
+    async with opened(address, functions=functions, tools=[Tool("world.act", called.append)]) as hf:
         bare = await session(hf, language)
         assert await evaluate(hf, bare, act) == "HOST_FUNCTION_NOT_FOUND"
         assert called == []

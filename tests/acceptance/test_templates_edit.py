@@ -33,20 +33,20 @@ def library(folder: Path, text: str = LODASH) -> None:
 @scene
 async def test_capabilities_are_added_and_removed() -> None:
     async with opened("memory:") as hf:
-        await template(hf, name="t", capabilities=[Capability("function", "shop.price")])
+        await template(hf, name="t", capabilities=[Capability("module", "console")])
         first = (await spec(hf)).capabilities[0]
-        added = await hf.templates.add_capability("t", " module ", "console", enabled=True, config={"level": ["warn"]})
-        assert added == Capability("module", "console", True, {"level": ["warn"]}, added.id)
+        added = await hf.templates.add_capability("t", " module ", "fs", enabled=True, config={"write": True})
+        assert added == Capability("module", "fs", True, {"write": True}, added.id)
         assert (await spec(hf)).capabilities == (first, added)
         assert len({first.id, added.id, ""}) == 3
         with refused("CAPABILITY_EXISTS"):
-            await hf.templates.add_capability("t", "module", "console")
-        assert (await hf.templates.add_capability("t", "fs", "console")).enabled is False
+            await hf.templates.add_capability("t", "module", "fs")
+        assert (await hf.templates.add_capability("t", "module", "exec")).enabled is False
         assert await latest(hf) == 3
         await hf.templates.remove_capability("t", added.id)
         with refused("CAPABILITY_NOT_FOUND"):
             await hf.templates.remove_capability("t", added.id)
-        assert [known.kind for known in (await spec(hf)).capabilities] == ["function", "fs"]
+        assert [known.name for known in (await spec(hf)).capabilities] == ["console", "exec"]
         assert (await spec(hf)).capabilities[0] == first  # parts that stay keep their ids
 
 
@@ -190,13 +190,13 @@ async def test_edits_at_once_are_all_kept(everywhere: str) -> None:
     async with opened(everywhere) as hf:
         await template(hf, name="t")
         await asyncio.gather(
-            *[hf.templates.add_capability("t", "module", f"m{number}") for number in range(4)],
+            *[hf.templates.add_capability("t", "module", name) for name in ("console", "fs", "exec", "database")],
             *[hf.templates.add_startup("t", f"s{number}.js", idempotency_key=f"key {number}") for number in range(4)],
             *[hf.templates.add_library("t", f"lib-{number}.0", idempotency_key=f"lib {number}") for number in range(4)],
             hf.templates.set("t", limits={"wall_ms": 7}),
         )
         found = await spec(hf)
-        assert {c.name for c in found.capabilities} == {f"m{number}" for number in range(4)}
+        assert {c.name for c in found.capabilities} == {"console", "fs", "exec", "database"}
         assert {file.path for file in found.files} == {f"s{number}.js" for number in range(4)}
         assert (len(found.packages), found.limits.wall_ms) == (4, 7)
         assert await latest(hf) == 14
@@ -209,17 +209,17 @@ async def test_two_processes_that_edit_at_once_lose_nothing(sqlite: str) -> None
         body = """
         async with opened(address) as hf:
             for number in range(5):
-                await hf.templates.add_capability("t", "theirs", str(number), idempotency_key=f"theirs {number}")
+                await hf.templates.add_startup("t", f"theirs/{number}.js", idempotency_key=f"theirs {number}")
         """
         other = asyncio.create_task(asyncio.to_thread(elsewhere, sqlite, body))
         number = 0
         while not other.done():
-            await hf.templates.add_capability("t", "ours", str(number))
+            await hf.templates.add_startup("t", f"ours/{number}.js")
             number += 1
             await asyncio.sleep(0.005)
         await other
-        kinds = [known.kind for known in (await spec(hf)).capabilities]
-        assert (kinds.count("theirs"), kinds.count("ours")) == (5, number)
+        whose = [file.path.partition("/")[0] for file in (await spec(hf)).files]
+        assert (whose.count("theirs"), whose.count("ours")) == (5, number)
 
 
 @scene
@@ -233,7 +233,7 @@ async def test_of_the_same_capability_added_at_once_one_is_added() -> None:
 
 
 EDITS: dict[str, Callable[[Holdfast], Awaitable[Any]]] = {
-    "add_capability": lambda hf: hf.templates.add_capability("t", "module", "x", idempotency_key="k"),
+    "add_capability": lambda hf: hf.templates.add_capability("t", "module", "fs", idempotency_key="k"),
     "remove_capability": lambda hf: _remove(hf, "capability"),
     "add_startup": lambda hf: hf.templates.add_startup("t", "x.js", idempotency_key="k"),
     "remove_startup": lambda hf: _remove(hf, "startup"),
@@ -258,7 +258,7 @@ async def test_an_edit_with_a_key_happens_once_also_if_its_process_died_before_t
     with monkeypatch.context() as patch:
         async with opened(sqlite) as hf:
             await template(hf, name="t")
-            _PARTS["capability"] = (await hf.templates.add_capability("t", "module", "old")).id
+            _PARTS["capability"] = (await hf.templates.add_capability("t", "module", "console")).id
             _PARTS["startup"] = (await hf.templates.add_startup("t", "old.js")).id
             before = await spec(hf)
             dies_before_it_replies(patch, hf._address)
@@ -280,18 +280,18 @@ async def test_an_edit_with_a_key_happens_once_also_if_its_process_died_before_t
         else:
             assert await latest(hf) == 5
         with refused("IDEMPOTENCY_CONFLICT"):
-            await hf.templates.add_capability("t", "module", "y", idempotency_key="k")
+            await hf.templates.add_capability("t", "module", "exec", idempotency_key="k")
 
 
 @scene
 async def test_a_key_whose_edit_was_refused_may_be_tried_again() -> None:
     async with opened("memory:") as hf:
         await template(hf, name="t")
-        known = await hf.templates.add_capability("t", "module", "x")
+        known = await hf.templates.add_capability("t", "module", "fs")
         with refused("CAPABILITY_EXISTS"):
-            await hf.templates.add_capability("t", "module", "x", idempotency_key="k")
+            await hf.templates.add_capability("t", "module", "fs", idempotency_key="k")
         await hf.templates.remove_capability("t", known.id)
-        assert (await hf.templates.add_capability("t", "module", "x", idempotency_key="k")).name == "x"
+        assert (await hf.templates.add_capability("t", "module", "fs", idempotency_key="k")).name == "fs"
 
 
 @scene
@@ -311,8 +311,8 @@ async def test_nonsense_is_refused_before_anything_is_done() -> None:
         calls = [
             (lambda: t.add_capability("t", "", "x"), wrong),
             (lambda: t.add_capability("t", "x", 7), wrong),
-            (lambda: t.add_capability("t", "x", "y", enabled="no"), wrong),
-            (lambda: t.add_capability("t", "x", "y", config=[1]), wrong),
+            (lambda: t.add_capability("t", "module", "fs", enabled="no"), wrong),
+            (lambda: t.add_capability("t", "module", "fs", config=[1]), wrong),
             (lambda: t.remove_capability("t", "x"), wrong),
             (lambda: t.remove_startup("t", 7), wrong),
             (lambda: t.add_startup("t", "a.js", order_index="1"), wrong),
@@ -351,7 +351,7 @@ async def test_a_library_may_be_added_before_it_is_in_the_cache(tmp_path: Path, 
     async with opened(durable, libraries=LibraryCache(tmp_path)) as hf:
         await template(hf, name="t")
         await hf.templates.add_library("t", "lodash-4.17.21")
-        with refused("LIBRARY_MISSING") as raised:
+        with refused("LIBRARY_NOT_CACHED") as raised:
             await hf.sessions.create("t", name="lost")
         assert raised.error.details.keys() == {"template_id", "session_id"}
         assert "failed to load libraries" in str(raised.error)
@@ -359,7 +359,7 @@ async def test_a_library_may_be_added_before_it_is_in_the_cache(tmp_path: Path, 
         assert (lost.state, lost.name, lost.template_version) == ("crashed", "lost", 2)
         assert "failed to load libraries" in (lost.last_error or "")
         entry = (await hf.sessions.errors(lost.id)).items[0]
-        assert (entry.kind, entry.phase) == ("LIBRARY_MISSING", "starting")
+        assert (entry.kind, entry.phase) == ("LIBRARY_NOT_CACHED", "starting")
 
         library(tmp_path)
         session = await hf.sessions.create("t")
@@ -370,7 +370,7 @@ async def test_a_library_may_be_added_before_it_is_in_the_cache(tmp_path: Path, 
 
         # What could not start can be looked at, closed and deleted, and nothing else.
         for call in (hf.sessions.fork(lost.id), hf.sessions.rewind(lost.id, 0)):
-            with refused("LIBRARY_MISSING"):
+            with refused("LIBRARY_NOT_CACHED"):
                 await call
         with refused("SESSION_NOT_READY"):
             await hf.executions.run(lost.id, "1")
@@ -412,7 +412,7 @@ async def test_an_old_version_that_was_never_baked_stays_so(tmp_path: Path) -> N
         await hf.templates.add_library("t", "lodash")
         await hf.templates.remove_library("t", "lodash")
         library(tmp_path)
-        with refused("LIBRARY_MISSING"):
+        with refused("LIBRARY_NOT_CACHED"):
             await hf.sessions.create("t", version=2)
         assert (await hf.sessions.create("t")).state == "ready"
         assert await latest(hf) == 3  # no old spec became the latest
@@ -425,7 +425,7 @@ async def test_a_missing_library_is_told_again_to_whoever_asks_with_the_same_key
         await hf.templates.add_library("t", "lodash")
         told = []
         for _ in range(2):
-            with refused("LIBRARY_MISSING") as raised:
+            with refused("LIBRARY_NOT_CACHED") as raised:
                 await hf.sessions.create("t", idempotency_key="k")
             told.append((str(raised.error), raised.error.details))
             library(tmp_path)
@@ -438,14 +438,14 @@ async def test_a_library_that_does_not_load_is_refused_where_it_is_noticed(tmp_p
     library(tmp_path, "throw new Error('bad day')")
     async with opened("memory:", libraries=LibraryCache(tmp_path)) as hf:
         await template(hf, name="t")
-        with refused("TEMPLATE_FAILED") as raised:
+        with refused("LIBRARY_LOAD_FAILED") as raised:
             await hf.templates.add_library("t", "lodash")
         assert "bad day" in str(raised.error)
         assert await latest(hf) == 1
         (tmp_path / "lodash-4.17.21.js").unlink()
         await hf.templates.add_library("t", "lodash")
         library(tmp_path, "throw new Error('bad day')")
-        with refused("TEMPLATE_FAILED") as raised:
+        with refused("LIBRARY_LOAD_FAILED") as raised:
             await hf.sessions.create("t")
         crashed = await hf.sessions.get(raised.error.details["session_id"])
         assert (crashed.state, "bad day" in (crashed.last_error or "")) == ("crashed", True)

@@ -80,16 +80,19 @@ def test_templates(holdfast):
     assert (twice.code, twice.out) == (4, "")
     assert "(NAME_TAKEN)\nhint: " in twice.err
     added = holdfast(
-        "template", "add-capability", "parts", "--kind", "tool", "--name", "ship", "--config", '{"a": 1}', "--json"
+        "template", "add-capability", "parts", "--kind", "module", "--name", "fs", "--config", '{"write": true}', "--json"
     ).json
-    assert (added["enabled"], added["config"]) == (True, {"a": 1})
-    assert 'tool  ship  yes      {"a":1}' in holdfast("template", "list-capabilities", "parts").out
+    assert (added["enabled"], added["config"]) == (True, {"write": True})
+    assert 'module  fs    yes      {"write":true}' in holdfast("template", "list-capabilities", "parts").out
+    unknown = holdfast("template", "add-capability", "parts", "--kind", "tool", "--name", "ship")
+    assert unknown.code == 2
+    assert "(CAPABILITY_INVALID)" in unknown.err
     startup = holdfast("template", "add-startup", "parts", "--path", "a.lua", "--order", "20", "--json").json["id"]
     assert holdfast("template", "add-startup", "parts", "--path", "b.lua", "--mode", "import").code == 2
     assert holdfast("template", "add-startup", "parts", "--path", "../b.lua").code == 1
     assert holdfast("template", "list-startup", "parts", "--json").json[0]["order_index"] == 20
     assert holdfast("template", "add-library", "parts", "--name", "lodash").code == 0
-    assert holdfast("template", "list-libraries", "parts").out == "lodash\n"
+    assert holdfast("template", "list-libraries", "parts").out == "lodash-4.17.21\n"
     assert "(MODULE_NOT_ALLOWED)" in holdfast("template", "add-module", "parts", "--name", "json").err
     assert holdfast("template", "list-modules", "parts").out == "No modules found\n"
     shown = holdfast("template", "get", "parts").out

@@ -196,7 +196,7 @@ def test_data_survives_a_migration(store: SqliteStore, path: Path) -> None:
     again.close()
     with sqlite3.connect(path) as plain:
         assert plain.execute("SELECT count(*), max(a) FROM extra").fetchone() == (1, "x;y")
-        assert plain.execute("PRAGMA user_version").fetchone() == (2,)
+        assert plain.execute("PRAGMA user_version").fetchone() == (len(more),)
     plain.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Limits
+from holdfast import Function, Holdfast, Limits, Tool
 from tests.chaos.kill9 import read_notes
 from tests.chaos.node import GRANTS, Node, Refused
 from tests.postgres import fresh_schema
@@ -32,7 +32,9 @@ def world(tmp_path: Path) -> Path:
 
 @contextlib.asynccontextmanager
 async def pair(address: str, world: Path, **options: Any) -> AsyncIterator[tuple[Node, Node]]:
-    async with Holdfast.open(address) as hf:
+    functions = [Function(one.name, print) for one in GRANTS if one.kind == "function"]
+    tools = [Tool(one.name, print) for one in GRANTS if one.kind == "tool"]
+    async with Holdfast.open(address, functions=functions, tools=tools) as hf:  # it must know what it grants
         await hf.templates.create("js", capabilities=GRANTS, limits=Limits(wall_ms=60_000, cpu_ms=60_000))
     async with Node.start(address, world, **options) as one, Node.start(address, world, **options) as other:
         yield one, other

@@ -1,22 +1,37 @@
 """What sessions may reach beyond themselves: files of their worktree, and native modules."""
 
-from holdfast.capabilities.catalogue import MODULES, check_config, check_module, granted
-from holdfast.capabilities.native import Grant, NativeModule, NativeModules, Scope, effect
+from holdfast.capabilities._glue import module_for
+from holdfast.capabilities._meter import Called, Meter, is_refusal
+from holdfast.capabilities._secrets import masked_config, shown_config
+from holdfast.capabilities.catalogue import check_module, describe, granted, modules
+from holdfast.capabilities.native import Grant, NativeModule, NativeModules, Scope, effect, waits
+from holdfast.capabilities.overlay import Overlay
+from holdfast.capabilities.resolver import Resolver, SessionModules
 from holdfast.capabilities.worktree import EmptyPath, WorktreeFile, parse_path, read_file, resolve_root
 
 __all__ = [
-    "MODULES",
+    "Called",
     "EmptyPath",
     "Grant",
+    "Meter",
     "NativeModule",
     "NativeModules",
+    "Overlay",
+    "Resolver",
     "Scope",
+    "SessionModules",
     "WorktreeFile",
-    "check_config",
     "check_module",
+    "describe",
     "effect",
     "granted",
+    "is_refusal",
+    "masked_config",
+    "module_for",
+    "modules",
     "parse_path",
     "read_file",
     "resolve_root",
+    "shown_config",
+    "waits",
 ]

@@ -1,155 +1,98 @@
-"""What SQL of a script may do, and how much of it.
+"""What the databases of scripts have in common: what one can do, the arguments that it takes, and how much it may give."""
 
-SQLite asks an authorizer about each action of a statement when it is prepared. What is not listed here is refused, and so are all that
-reach beyond the one database: ATTACH (which `VACUUM INTO` is as well), extensions, virtual tables, temporary tables, which are files of
-the host.
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
-A statement that runs is stopped by a handler that SQLite calls between its operations. So a single operation must not take long. A few
-functions of SQLite take a time that grows with the product of the lengths of their arguments; they are replaced by ones that do not.
-"""
-
-import sqlite3
-from collections.abc import Callable
-from typing import Any, Final
+from holdfast.capabilities._kinds import is_whole
+from holdfast.sandbox import BigInt, HostError, Undefined
 
 LARGEST_VALUE: Final = 1 << 20
-MOST_PAGES: Final = 16_384
-"""64 MB, by pages of 4 kB."""
+"""Bytes of an argument, and of a statement; with SQLite, of anything."""
 
-_READS: Final = frozenset([sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE])
-_WRITES: Final = frozenset(
-    [
-        sqlite3.SQLITE_ALTER_TABLE,
-        sqlite3.SQLITE_ANALYZE,
-        sqlite3.SQLITE_CREATE_INDEX,
-        sqlite3.SQLITE_CREATE_TABLE,
-        sqlite3.SQLITE_CREATE_TRIGGER,
-        sqlite3.SQLITE_CREATE_VIEW,
-        sqlite3.SQLITE_DELETE,
-        sqlite3.SQLITE_DROP_INDEX,
-        sqlite3.SQLITE_DROP_TABLE,
-        sqlite3.SQLITE_DROP_TRIGGER,
-        sqlite3.SQLITE_DROP_VIEW,
-        sqlite3.SQLITE_INSERT,
-        sqlite3.SQLITE_REINDEX,
-        sqlite3.SQLITE_SAVEPOINT,
-        sqlite3.SQLITE_TRANSACTION,
-        sqlite3.SQLITE_UPDATE,
-    ]
-)
-_LOOKS: Final = frozenset(
-    [
-        "foreign_key_check",
-        "foreign_key_list",
-        "index_info",
-        "index_list",
-        "index_xinfo",
-        "integrity_check",
-        "quick_check",
-        "table_info",
-        "table_list",
-        "table_xinfo",
-    ]
-)
-_SETTINGS: Final = frozenset(["application_id", "foreign_keys", "user_version"])
-_NO_FUNCTIONS: Final = frozenset(["edit", "fts3_tokenizer", "load_extension", "readfile", "writefile"])
-_NO_TABLES: Final = frozenset(["dbstat", "sqlite_dbpage"])
-_LIMITS: Final = {
-    sqlite3.SQLITE_LIMIT_LENGTH: LARGEST_VALUE,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: LARGEST_VALUE,
-    sqlite3.SQLITE_LIMIT_COLUMN: 1_000,
-    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
-    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 100,
-    sqlite3.SQLITE_LIMIT_VDBE_OP: 100_000,
-    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 100,
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 200,
-    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 10_000,
-    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 20,
-    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
-}
+_LARGEST_INTEGER: Final = 1 << 63
+_MOST_ARGUMENTS: Final = 10_000
 
 
-class Authorizer:
-    """Says what a statement may do. `refused` is whether it refused something since it was last told that one begins."""
+class Caps(NamedTuple):
+    """How much a statement may give."""
 
-    def __init__(self) -> None:
-        self.refused = self._reads = False
-
-    def begin(self, *, reads: bool) -> None:
-        """Another statement comes. With `reads` it must change nothing."""
-        self.refused, self._reads = False, reads
-
-    def __call__(self, action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
-        if self._allows(action, first, second):
-            return sqlite3.SQLITE_OK
-        self.refused = True
-        return sqlite3.SQLITE_DENY
-
-    def _allows(self, action: int, first: str | None, second: str | None) -> bool:
-        if action == sqlite3.SQLITE_FUNCTION:
-            return (second or "").lower() not in _NO_FUNCTIONS
-        if action == sqlite3.SQLITE_PRAGMA:
-            name = (first or "").lower()
-            return name in _LOOKS or (name in _SETTINGS and (second is None or not self._reads))
-        if action in _READS:
-            return (first or "").lower() not in _NO_TABLES
-        return action in _WRITES and not self._reads and (first or "").lower() not in _NO_TABLES
+    rows: int
+    bytes: int
 
 
-def prepare(connection: sqlite3.Connection) -> None:
-    """Limits, and settings that hold for a database that somebody else may have written. Before there is an authorizer."""
-    for limit, value in _LIMITS.items():
-        connection.setlimit(limit, value)
-    connection.text_factory = lambda data: data.decode(errors="replace")
-    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", f"max_page_count = {MOST_PAGES}"):
-        connection.execute(f"PRAGMA {pragma}").close()
-    for name, count, function in _FUNCTIONS:
-        connection.create_function(name, count, function, deterministic=True)
+class Done(NamedTuple):
+    """What came of a statement. `rows` are there if it gives some."""
+
+    affected: int
+    last_id: int
+    rows: list[dict[str, Any]] | None
 
 
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+class OpenDatabase(Protocol):
+    """A connection, for one thread at a time. All raise `HostError`."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether there is a transaction that has not ended. None is left if the connection was lost."""
+
+    def is_usable(self) -> bool:
+        """Whether it can be used, as far as one can tell without asking the database."""
+
+    def query(self, sql: str, args: Sequence[Any]) -> list[dict[str, Any]]:
+        """The rows of a statement that changes nothing, which is made sure of."""
+
+    def exec(self, sql: str, args: Sequence[Any]) -> Done:
+        """Does a statement, wholly or not at all."""
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None:
+        """Ends the transaction. What cannot be committed is rolled back, and raises."""
+
+    def rollback(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
-def _instr(text: Any, part: Any) -> int | None:
-    if text is None or part is None:
+class Rows:
+    """Rows as they come, until there are too many."""
+
+    def __init__(self, caps: Caps) -> None:
+        self._caps = caps
+        self._size = 0
+        self.found: list[dict[str, Any]] = []
+
+    def add(self, names: Sequence[str], row: Sequence[Any], size: int) -> None:
+        """`size` is that of the values. Names count too: each row has them."""
+        self._size += size + sum(map(len, names))
+        if len(self.found) == self._caps.rows or self._size > self._caps.bytes:
+            raise too_large(self._caps)
+        self.found.append(dict(zip(names, row, strict=True)))
+
+
+def too_large(caps: Caps) -> HostError:
+    message = f"the result has more than {caps.rows} rows or {caps.bytes} bytes: ask for less"
+    return HostError(message, code="RESULT_TOO_LARGE")
+
+
+def bound(args: Sequence[Any]) -> list[Any]:
+    """Arguments as databases take them: None, bool, int, float, str or bytes. Lists among them are flattened, once."""
+    flat: list[Any] = []
+    for arg in args:
+        flat += arg if isinstance(arg, list | tuple) else [arg]
+    if len(flat) > _MOST_ARGUMENTS:
+        raise HostError(f"a statement has at most {_MOST_ARGUMENTS} arguments", code="INVALID_ARGUMENT")
+    return [_bound(value) for value in flat]
+
+
+def _bound(value: Any) -> Any:
+    if value is None or value is Undefined:
         return None
-    if isinstance(text, bytes) and isinstance(part, bytes):
-        return text.find(part) + 1
-    return _text(text).find(_text(part)) + 1
-
-
-def _replace(text: Any, part: Any, by: Any) -> str | None:
-    if text is None or part is None or by is None:
-        return None
-    whole, old, new = _text(text), _text(part), _text(by)
-    if not old:
-        return whole
-    if len(whole) + whole.count(old) * (len(new) - len(old)) > LARGEST_VALUE:
-        raise ValueError("string or blob too big")
-    return whole.replace(old, new)
-
-
-def _trim(*, left: bool, right: bool) -> Callable[[Any, Any], str | None]:
-    def trim(text: Any, characters: Any) -> str | None:
-        if text is None or characters is None:
-            return None
-        whole, gone = _text(text), set(_text(characters))
-        first, last = 0, len(whole)
-        while left and first < last and whole[first] in gone:
-            first += 1
-        while right and first < last and whole[last - 1] in gone:
-            last -= 1
-        return whole[first:last]
-
-    return trim
-
-
-_FUNCTIONS: Final[tuple[tuple[str, int, Callable[..., Any]], ...]] = (
-    ("instr", 2, _instr),
-    ("replace", 3, _replace),
-    ("trim", 2, _trim(left=True, right=True)),
-    ("ltrim", 2, _trim(left=True, right=False)),
-    ("rtrim", 2, _trim(left=False, right=True)),
-)
+    if isinstance(value, BigInt):
+        value = int(value)
+    if type(value) in (bool, float) or (type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER):
+        return value
+    if type(value) in (str, bytes) and len(value) <= LARGEST_VALUE and (isinstance(value, bytes) or is_whole(value)):
+        return value
+    message = f"an argument is null, true or false, a number, text or bytes, of at most {LARGEST_VALUE}"
+    raise HostError(message, code="INVALID_ARGUMENT")

@@ -1,33 +1,75 @@
-"""The native modules that a template may expose, by name."""
+"""The native modules that a template may grant, by name: ours, and those of other packages.
 
+Another package offers a module by an entry point of the group `holdfast.capabilities`, which leads to a class. One that cannot be loaded,
+or has a name that is taken, is left out and logged: it must not keep Holdfast from starting.
+"""
+
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any, Final
 
+from holdfast.capabilities.clock import Clock
 from holdfast.capabilities.database import Database
+from holdfast.capabilities.digest import Crypto
+from holdfast.capabilities.entropy import Random
+from holdfast.capabilities.env import Env
 from holdfast.capabilities.exec import Exec
 from holdfast.capabilities.fs import Fs
+from holdfast.capabilities.http import Http
 from holdfast.capabilities.native import Grant, NativeModule
-from holdfast.domain import Capability, ModuleNotAllowed, TemplateSpec
+from holdfast.capabilities.state import State
+from holdfast.domain import ModuleNotAllowed, TemplateSpec
 
-_TABLE: Final[dict[str, type[NativeModule]]] = {module.name: module for module in (Fs, Exec, Database)}
+GROUP: Final = "holdfast.capabilities"
+KIND: Final = "module"
+"""The kind of the capabilities that are about modules."""
 
-MODULES: Final[tuple[dict[str, Any], ...]] = tuple(
-    {
-        "id": module.name,
-        "name": module.name,
-        "kind": "native",
-        "description": module.description,
-        "functions": list(module.functions()),
-        "config": asdict(module.config_type()),
-    }
-    for module in _TABLE.values()
-)
-"""What is known of each, and the config that it has if none is given."""
-
+_log: Final = logging.getLogger("holdfast.capabilities")
+_OURS: Final[tuple[type[NativeModule], ...]] = (Fs, Exec, Database, Http, Env, Clock, Random, Crypto, State)
 _BUILT_IN: Final = frozenset(["array", "console", "date", "json", "math", "object", "promise", "string"])
 _LONGEST: Final = 200
-_KIND: Final = "module"
+
+
+@cache
+def modules() -> Mapping[str, type[NativeModule]]:
+    """All native modules, by name."""
+    found = {module.name: module for module in _OURS}
+    for point in entry_points(group=GROUP):
+        try:
+            module = point.load()
+            _check(module, found)
+        except Exception:  # noqa: BLE001 - another package's code may raise anything
+            _log.exception("the capability %s cannot be used", point.name)
+            continue
+        found[module.name] = module
+    return found
+
+
+def _check(module: Any, found: Mapping[str, Any]) -> None:
+    if not isinstance(module, type) or not issubclass(module, NativeModule):
+        raise TypeError("it is not a class that is derived from NativeModule")
+    name = module.name
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower() or name in _BUILT_IN or name in found:
+        raise ValueError("its name is not an identifier in lower case, or is taken")
+    module.read_config({})
+
+
+def describe() -> list[dict[str, Any]]:
+    """What is known of each, and the config that it has if none is given."""
+    return [
+        {
+            "id": module.name,
+            "name": module.name,
+            "kind": "native",
+            "description": module.description,
+            "functions": module.exports(),
+            "config": {**asdict(module.config_type()), "timeout_ms": module.timeout_ms, "max_calls": module.max_calls},
+        }
+        for module in modules().values()
+    ]
 
 
 def check_module(name: str) -> str:
@@ -43,22 +85,21 @@ def check_module(name: str) -> str:
         raise ModuleNotAllowed("the name of a module must not be blank")
     if word in _BUILT_IN:
         raise ModuleNotAllowed(f"{word} is part of the language: it is always there, and is no module")
-    if word not in _TABLE:
-        raise ModuleNotAllowed(f"there is no native module {word[:40]!r}; there are {', '.join(_TABLE)}")
+    if word not in modules():
+        raise ModuleNotAllowed(f"there is no native module {word[:40]!r}; there are {', '.join(modules())}")
     return word
 
 
-def check_config(kind: str, name: str, config: Mapping[str, Any]) -> None:
-    """`InvalidValue` if a capability is that of a native module, and its config is not one that the module takes."""
-    if kind == _KIND and name in _TABLE:
-        _TABLE[name].read_config(config)
-
-
 def granted(spec: TemplateSpec) -> tuple[Grant, ...]:
-    """The native modules that sessions of a template have: those that it exposes, with the configs of its capabilities."""
-    configs = {capability.name: capability.config for capability in spec.capabilities if _is_config(capability)}
-    return tuple(Grant(_TABLE[name], configs.get(name, {})) for name in spec.exposed if name in _TABLE)
-
-
-def _is_config(capability: Capability) -> bool:
-    return capability.kind == _KIND and capability.enabled
+    """The native modules that sessions of a template have: those that it exposes or has an enabled capability for, with the configs of
+    its capabilities. A capability that is not enabled denies.
+    """
+    about = {capability.name: capability for capability in spec.capabilities if capability.kind == KIND}
+    names = dict.fromkeys([*spec.exposed, *about])
+    if not names:  # to look for other packages' modules takes a while
+        return ()
+    return tuple(
+        Grant(modules()[name], about[name].config if name in about else {})
+        for name in names
+        if name in modules() and (name not in about or about[name].enabled)
+    )

@@ -1,189 +1,246 @@
-"""`database`: an SQLite database of the session's own, in memory or, if the config says so, a file of its worktree.
+"""`database`: SQLite in memory or in a file of the worktree, and PostgreSQL by connections that the config names.
 
-There is one connection, which lives as long as the session is in memory; what a database in memory holds is gone with it. A script that
-goes on after that, because its session slept or its process ended, is told to configure it again.
+Theory of operation
+-------------------
+A session has one connection, which lives as long as the session is in memory. What it is a connection to, the script knows: the glue
+keeps it with the rest of the script's state, and says it with each call. So a connection that is gone, because the session slept, was
+forked or rewound, or its process ended, is made again; unless something was lost with it, which a call is told: a database in memory, or
+a transaction. For this both have tokens. One that the script has and this object does not is lost; a transaction that this object has and
+the script does not is from a step that was rolled back, and is rolled back too.
+
+What a statement does in a transaction, or in memory, ends with the process. It needs no intent to be durable first: if the process dies
+and the step is run again, the statement finds its token unknown. All other changes are done once.
 """
 
-import errno
-import math
 import os
-import sqlite3
-import stat
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+import re
+import secrets
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, ClassVar, Final, Literal
 
-from holdfast.capabilities._kinds import is_whole
-from holdfast.capabilities._sql import LARGEST_VALUE, Authorizer, prepare
+from holdfast.capabilities import _database_glue as glue
+from holdfast.capabilities._sql import Caps, OpenDatabase, bound
+from holdfast.capabilities._sqlite import IN_MEMORY, Sqlite, file_of
 from holdfast.capabilities.native import NativeModule, Scope, effect
-from holdfast.capabilities.worktree import SIDE_FILES, find_place
-from holdfast.domain import EffectKind
-from holdfast.sandbox import BigInt, HostError, Undefined
+from holdfast.capabilities.worktree import parse_path
+from holdfast.domain import EffectKind, InvalidPath, InvalidValue
+from holdfast.sandbox import HostError
 
-_DRIVER: Final = "sqlite3"
-_IN_MEMORY: Final = ":memory:"
-_LONGEST_S: Final = 5.0
-_LARGEST_INTEGER: Final = 1 << 63
-_MOST_ROWS: Final = 10_000
-_LARGEST_RESULT: Final = 8 << 20
-_MOST_ARGUMENTS: Final = 10_000
-_LOOK_OPERATIONS: Final = 100
-_BUSY_S: Final = 1.0
-_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+_SQLITE, _POSTGRESQL = "sqlite3", "postgresql"
+_NAME: Final = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_HELD: Final = re.compile(r"\s*(insert|update|delete|replace|merge|with)\b", re.IGNORECASE | re.ASCII)
+_MOST_ROWS: Final = 100_000
+_MOST_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionConfig:
+    """A database that scripts know by a name. Its address is here, or in a variable of the daemon's environment."""
+
+    driver: Literal["postgresql"]
+    dsn: str = field(default="", metadata={"secret": True})
+    dsn_env: str = ""
+
+    def __post_init__(self) -> None:
+        if find_spec("psycopg") is None:
+            raise InvalidValue("driver needs a package that is not installed: pip install 'holdfast[postgres]'")
+        if bool(self.dsn) == bool(self.dsn_env):
+            raise InvalidValue("dsn or dsn_env must be given, and not both")
+        if self.dsn_env and not _VARIABLE.fullmatch(self.dsn_env):
+            raise InvalidValue("dsn_env must be the name of a variable of the environment")
+        if self.dsn and not _is_address(self.dsn):
+            raise InvalidValue("dsn must be an address such as postgresql://user:password@host/database")
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseConfig:
-    """Whether a database may be a file of the worktree."""
+    """Whether a database may be a file of the worktree, or which files; which others there are; how much a statement may give."""
 
-    files: bool = False
+    files: bool | list[str] = False
+    connections: dict[str, ConnectionConfig] = field(default_factory=dict)
+    max_rows: int = 10_000
+    max_bytes: int = 8 << 20
+
+    def __post_init__(self) -> None:
+        for at, path in enumerate(self.files if isinstance(self.files, list) else []):
+            if not _is_plain(path):
+                raise InvalidValue(f"files[{at}] must be a relative path without detours")
+        for name in self.connections:
+            if not _NAME.fullmatch(name):
+                raise InvalidValue("connections must have names of letters, digits, _ and -, which begin with a letter")
+        for what, given, most in (("max_rows", self.max_rows, _MOST_ROWS), ("max_bytes", self.max_bytes, _MOST_BYTES)):
+            if not 1 <= given <= most:
+                raise InvalidValue(f"{what} must be a whole number from 1 to {most}")
 
 
 class Database(NativeModule):
     """A statement at a time; arguments may be given one by one or as arrays."""
 
     name: ClassVar[str] = "database"
-    description: ClassVar[str] = "Queries an SQLite database of the session's own (driver sqlite3)."
+    description: ClassVar[str] = (
+        "Queries an SQLite database of the session's own, or a PostgreSQL database that the config names."
+    )
     config_type: ClassVar[type[Any]] = DatabaseConfig
+    timeout_ms: ClassVar[int] = 5_000
+    javascript: ClassVar[str] = glue.JAVASCRIPT
+    lua: ClassVar[str] = glue.LUA
+    members: ClassVar[tuple[str, ...]] = (
+        "configure",
+        "query",
+        "exec",
+        "begin",
+        "commit",
+        "rollback",
+        "transaction",
+        "close",
+    )
 
     def __init__(self, scope: Scope, config: DatabaseConfig) -> None:
         super().__init__(scope, config)
-        self._connection: sqlite3.Connection | None = None
-        self._authorizer = Authorizer()
-        self._until = math.inf
+        self._database: OpenDatabase | None = None
+        self._which: list[str] = []
+        """Driver, name and token of the database that is open."""
+        self._transaction = ""
 
     # To connect twice is to connect.
     @effect(EffectKind.IDEMPOTENT)
-    def configure(self, driver: str, dsn: str) -> None:
-        if driver != _DRIVER:
-            raise HostError(f"the driver must be {_DRIVER!r}", code="DRIVER_UNKNOWN")
-        place = dsn if dsn == _IN_MEMORY else self._file(dsn)
+    def configure(self, driver: str, dsn: str) -> str:
+        """Gives the token of a database in memory, or nothing."""
+        token = secrets.token_hex(8) if (driver, dsn) == (_SQLITE, IN_MEMORY) else ""
+        database = self._open(driver, dsn)
         self.close()
-        self._authorizer.begin(reads=False)
-        with self._told():
-            # Nothing is prepared twice: a statement that was allowed to write is not one that reads.
-            connection = sqlite3.connect(
-                place, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=0
-            )
-            try:
-                prepare(connection)
-                connection.set_authorizer(self._authorizer)
-                connection.set_progress_handler(self._is_over, _LOOK_OPERATIONS)
-            except BaseException:
-                connection.close()
-                raise
-        self._connection = connection
+        self._database, self._which = database, [driver, dsn, token]
+        return token
 
-    # The kind belongs to the function, not to the statement. So this one is a read because it can be nothing else: the authorizer refuses
-    # what would change something. Then it needs no intent, which costs a write of the store, and a crash does not make it uncertain.
+    # The kind belongs to the function, not to the statement. So this one is a read because it can be nothing else: what would change
+    # something is refused. Then it needs no intent, which costs a write of the store, and a crash does not make it uncertain.
     @effect(EffectKind.READ)
-    def query(self, sql: str, *args: Any) -> list[dict[str, Any]]:
-        with self._told(), closing(self._execute(sql, args, reads=True)) as cursor:
-            names = [column[0] for column in cursor.description or ()]
-            rows: list[dict[str, Any]] = []
-            size = 0
-            for row in cursor:
-                size += sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
-                if len(rows) == _MOST_ROWS or size > _LARGEST_RESULT:
-                    message = f"the result has more than {_MOST_ROWS} rows or {_LARGEST_RESULT} bytes: ask for less"
-                    raise HostError(message, code="RESULT_TOO_LARGE")
-                rows.append(dict(zip(names, row, strict=True)))
-            return rows
+    def query(self, place: list[str], sql: str, *args: Any) -> list[dict[str, Any]]:
+        given = bound(args)
+        return self._at(place).query(sql, given)
 
     # Anything may happen here, and nobody can tell from the statement whether twice is as good as once.
     @effect(EffectKind.ONCE)
-    def exec(self, sql: str, *args: Any) -> dict[str, Any]:
-        with self._told(), closing(self._execute(sql, args, reads=False)) as cursor:
-            return {"success": True, "rowsAffected": max(0, cursor.rowcount), "lastInsertId": cursor.lastrowid or 0}
+    def exec(self, place: list[str], sql: str, *args: Any) -> list[Any]:
+        """What came of a statement, and the token of the transaction that is open then."""
+        given = bound(args)
+        database = self._at(place)
+        try:
+            done = database.exec(sql, given)
+        finally:
+            self._look(database)
+        result = {"success": True, "rowsAffected": done.affected, "lastInsertId": done.last_id}
+        return [result if done.rows is None else {**result, "rows": done.rows}, self._transaction]
+
+    @effect(EffectKind.IDEMPOTENT)
+    def execHeld(self, place: list[str], sql: str, *args: Any) -> list[Any]:  # noqa: N802 - a name of the scripts' languages
+        """The same for what is lost if the process dies: a change of a database in memory, or within a transaction."""
+        if place[1:2] != [IN_MEMORY] and not (place[3:] and place[3] and _HELD.match(sql)):
+            raise HostError("this statement is not one of a transaction", code="INVALID_ARGUMENT")
+        return self.exec(place, sql, *args)
+
+    # It is as good as not begun if the process dies.
+    @effect(EffectKind.IDEMPOTENT)
+    def begin(self, place: list[str]) -> str:
+        database = self._at(place)
+        if self._transaction:
+            raise HostError("there is a transaction: commit it or roll it back first", code="TRANSACTION_OPEN")
+        database.begin()
+        self._look(database)
+        return self._transaction
+
+    @effect(EffectKind.ONCE)
+    def commit(self, place: list[str]) -> None:
+        database = self._at(place)
+        if not self._transaction:
+            raise HostError("there is no transaction: call begin first", code="TRANSACTION_NOT_OPEN")
+        try:
+            database.commit()
+        finally:
+            self._look(database)
+
+    @effect(EffectKind.IDEMPOTENT)
+    def rollback(self, place: list[str]) -> None:
+        """Also of a transaction that was lost: then there is nothing to do."""
+        if self._database is not None and self._which == place[:3]:
+            self._database.rollback()
+            self._look(self._database)
 
     @effect(EffectKind.IDEMPOTENT)
     def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        database, self._database = self._database, None
+        self._which, self._transaction = [], ""
+        if database is not None:
+            database.close()
 
-    def _execute(self, sql: str, args: tuple[Any, ...], *, reads: bool) -> sqlite3.Cursor:
-        connection = self._connection
-        if connection is None:
+    def _at(self, place: list[str]) -> OpenDatabase:
+        """The database that a script means, with the transaction that it is in."""
+        if len(place) != 4:
+            raise HostError("no database is configured: call configure first", code="DATABASE_NOT_CONFIGURED")
+        driver, dsn, token, transaction = place
+        database = self._database if self._which == [driver, dsn, token] else None
+        if database is None and token:
             message = (
-                "no database is configured: call configure first, "
-                "also after a pause or a restart, which end a connection and all that is only in memory"
+                "the database in memory is gone: a pause, a restart, a fork or a rewind ends it. Call configure for a new one"
             )
-            raise HostError(message, code="DATABASE_NOT_CONFIGURED")
-        given = _arguments(args)
-        self._authorizer.begin(reads=reads)
-        self._until = time.monotonic() + min(_LONGEST_S, self.scope.time_left(True))
-        return connection.execute(sql, given)
+            raise HostError(message, code="DATABASE_LOST")
+        if transaction and (database is None or transaction != self._transaction or not database.in_transaction):
+            message = (
+                "the transaction was rolled back when its connection ended, or by the database. Call rollback, and begin again"
+            )
+            raise HostError(message, code="TRANSACTION_LOST")
+        if database is not None and not transaction and self._transaction:
+            database.rollback()
+            self._look(database)
+        if database is None or not database.is_usable():
+            self.close()
+            database = self._database = self._open(driver, dsn)
+            self._which = [driver, dsn, token]
+        return database
+
+    def _look(self, database: OpenDatabase) -> None:
+        """Whether there is a transaction now."""
+        if not database.in_transaction:
+            self._transaction = ""
+        elif not self._transaction:
+            self._transaction = secrets.token_hex(8)
+
+    def _open(self, driver: str, dsn: str) -> OpenDatabase:
+        caps = Caps(self.config.max_rows, self.config.max_bytes)
+        if driver == _SQLITE:
+            return Sqlite(dsn if dsn == IN_MEMORY else self._file(dsn), self.scope, caps)
+        if driver != _POSTGRESQL:
+            raise HostError(f"the driver must be {_SQLITE!r} or {_POSTGRESQL!r}", code="DRIVER_UNKNOWN")
+        found = self.config.connections.get(dsn)
+        if found is None:
+            raise HostError("the template's config has no connection of this name", code="CONNECTION_NOT_GRANTED")
+        address = found.dsn or os.environ.get(found.dsn_env, "")
+        if not address or not _is_address(address):
+            raise HostError("the address of this connection is not set, or is none", code="DATABASE_UNAVAILABLE")
+        from holdfast.capabilities._postgresql import Postgresql  # takes a while, and not every installation has what it needs
+
+        return Postgresql(address, self.scope, caps)
 
     def _file(self, dsn: str) -> str:
         if dsn.startswith(("/", "file:")) or not dsn:
-            raise HostError(f"a database is {_IN_MEMORY!r} or a relative path in the worktree", code="INVALID_PATH")
-        if not self.config.files:
-            raise HostError("the template allows only databases in memory", code="FILES_NOT_ALLOWED")
-        # SQLite opens by path and follows no link at its end. A folder on the way could be replaced by a link only by somebody
-        # who writes in the worktree by other means than this session's: no module makes links.
-        names = find_place(self.scope.root, dsn)
-        place = os.path.join(self.scope.root, *names)
-        if place.endswith(SIDE_FILES) or _names_another(place + SIDE_FILES[0]):
-            raise HostError("this cannot be opened as a database", code="INVALID_PATH")
-        return place
-
-    def _is_over(self) -> bool:
-        return time.monotonic() > self._until or self.scope.is_stopped()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What SQLite raises, as an error of the script."""
-        try:
-            yield
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if self._authorizer.refused:
-                message = "this statement does what is not allowed here; query only reads, and exec reaches only this database"
-                raise HostError(message, code="SQL_NOT_ALLOWED") from None
-            if name == "SQLITE_INTERRUPT":
-                raise HostError("the statement took too long", code="SQL_TIMEOUT") from None
-            raise HostError(str(error)[:500], code="SQL_ERROR") from None
+            raise HostError(f"a database is {IN_MEMORY!r} or a relative path in the worktree", code="INVALID_PATH")
+        files = self.config.files
+        if files is not True and not (files and dsn in files):
+            message = f"the template allows no such database: there is {', '.join(files or [IN_MEMORY])}"
+            raise HostError(message, code="FILES_NOT_ALLOWED")
+        return file_of(self.scope.root, dsn)
 
 
-def _names_another(journal: str) -> bool:
-    """Whether a journal that was left behind names a file of its own choice: SQLite would delete that. Ours never do."""
+def _is_plain(path: str) -> bool:
     try:
-        descriptor = os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        return error.errno != errno.ENOENT
-    try:
-        found = os.fstat(descriptor)
-        end = os.pread(descriptor, len(_MAGIC), max(0, found.st_size - len(_MAGIC)))
-        return not stat.S_ISREG(found.st_mode) or end == _MAGIC
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
+        return parse_path(path) == path
+    except InvalidPath:
+        return False
 
 
-def _arguments(args: tuple[Any, ...]) -> list[Any]:
-    """As SQLite takes them; lists among them are flattened, once."""
-    flat: list[Any] = []
-    for arg in args:
-        flat += arg if isinstance(arg, list | tuple) else [arg]
-    if len(flat) > _MOST_ARGUMENTS:
-        raise HostError(f"a statement has at most {_MOST_ARGUMENTS} arguments", code="INVALID_ARGUMENT")
-    return [_bound(value) for value in flat]
+def _is_address(text: str) -> bool:
+    from holdfast.capabilities._postgresql import check_address
 
-
-def _bound(value: Any) -> Any:
-    if value is None or value is Undefined:
-        return None
-    if isinstance(value, bool | BigInt):
-        value = int(value)
-    if type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
-        return value
-    if type(value) is float:
-        return value
-    if type(value) in (str, bytes) and len(value) <= LARGEST_VALUE and (isinstance(value, bytes) or is_whole(value)):
-        return value
-    message = f"an argument is null, true or false, a number, text or bytes, of at most {LARGEST_VALUE}"
-    raise HostError(message, code="INVALID_ARGUMENT")
+    return check_address(text)

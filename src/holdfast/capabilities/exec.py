@@ -1,61 +1,87 @@
 """`exec`: programs that a template allows, run in the session's worktree.
 
 A program is a part of the host, with all that the daemon's user may do: the sandbox ends where it begins. So a template names each by its
-absolute path, and what is done here is only to start it in a clean place, and to make sure that it ends.
+absolute path, and what may be given to it. What is done here is to start it in a clean place, and to make sure that it ends.
 """
 
-import contextlib
-import math
 import os
-import select
-import signal
-import stat
-import subprocess
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
-from holdfast.capabilities.native import NativeModule, Scope, effect
-from holdfast.capabilities.worktree import resolve_root
+from holdfast.capabilities import _process
+from holdfast.capabilities._programs import MOST, Program, choose, open_program
+from holdfast.capabilities.native import NativeModule, effect, waits
+from holdfast.capabilities.worktree import open_folder, resolve_root
 from holdfast.domain import EffectKind, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 
-try:
-    import resource
-except ImportError:  # a system without worktrees, where nothing is run
-    resource = None  # type: ignore[assignment]
-
 _ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-_LARGEST_OUTPUT: Final = 1 << 20
-_LONGEST_MS: Final = 60_000
-_MOST_PROGRAMS: Final = 100
+_MOST_OUTPUT: Final = 8 << 20
+_MOST_MEMORY_MB: Final = 1 << 20
+_MOST_PROCESSES: Final = 4_096
+_MOST_INPUT: Final = 1 << 20
 _MOST_ARGUMENTS: Final = 1_000
 _LARGEST_ARGUMENTS: Final = 100_000
-_LARGEST_FILE: Final = 1 << 30
-_MOST_FILES: Final = 256
 _SHOWN: Final = 2_000
-_LOOK_S: Final = 0.05
+_SIGNALLED: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class ExecConfig:
-    """The programs that scripts may run, by absolute path, and how long each run may take."""
+    """The programs that scripts may run, and what a run may use."""
 
-    programs: tuple[str, ...] = ()
-    timeout_ms: int = 10_000
+    programs: tuple[str | Program, ...] = ()
+    max_output_bytes: int = 1 << 20
+    max_memory_mb: int = 1_024
+    max_processes: int = 64
 
     def __post_init__(self) -> None:
-        if len(self.programs) > _MOST_PROGRAMS:
-            raise InvalidValue(f"programs must be at most {_MOST_PROGRAMS}")
-        if not all(program.startswith("/") and "\0" not in program for program in self.programs):
-            raise InvalidValue("programs must be absolute paths")
-        if not 1 <= self.timeout_ms <= _LONGEST_MS:
-            raise InvalidValue(f"timeout_ms must be from 1 to {_LONGEST_MS}")
+        if len(self.programs) > MOST:
+            raise InvalidValue(f"programs must be at most {MOST}")
+        for at, program in enumerate(self.programs):
+            if isinstance(program, str):
+                _checked(at, program)
+        most = {"max_output_bytes": _MOST_OUTPUT, "max_memory_mb": _MOST_MEMORY_MB, "max_processes": _MOST_PROCESSES}
+        for name, largest in most.items():
+            if not 1 <= getattr(self, name) <= largest:
+                raise InvalidValue(f"{name} must be from 1 to {largest}")
 
 
-class _Ended(NamedTuple):
-    status: int
-    output: str
+def _checked(at: int, path: str) -> Program:
+    try:
+        return Program(path)
+    except InvalidValue as error:
+        raise InvalidValue(f"programs[{at}] {str(error).removeprefix('path ')}") from None
+
+
+def _settled(at: int, given: Any, program: str | Program) -> dict[str, Any]:
+    """A program of a config as a template keeps it: with what its path leads to."""
+    where = f"config.programs[{at}]"
+    try:
+        found = (Program(program) if isinstance(program, str) else program).settled()
+    except InvalidValue as error:
+        field, _, problem = str(error).partition(" ")
+        path = where if isinstance(program, str) else f"{where}.{field}"
+        raise InvalidValue(f"{path} {problem}").with_details(field=path) from None
+    kept = {"path": program} if isinstance(program, str) else dict(given)
+    return {**kept, "real": found.real, **({"digest": found.digest} if found.digest else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a script may say of a run, besides the program and its arguments."""
+
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    input: str | None = None
+    timeoutMs: float | None = None  # noqa: N815 - the name that scripts see
+
+    def __post_init__(self) -> None:
+        if self.timeoutMs is not None and not self.timeoutMs > 0:
+            raise InvalidValue("timeoutMs must be more than 0")
+        if self.input is not None and len(self.input.encode()) > _MOST_INPUT:
+            raise InvalidValue(f"input must be at most {_MOST_INPUT} bytes")
 
 
 class Exec(NativeModule):
@@ -64,126 +90,91 @@ class Exec(NativeModule):
     name: ClassVar[str] = "exec"
     description: ClassVar[str] = "Runs the programs that its config names, in the session's worktree."
     config_type: ClassVar[type[Any]] = ExecConfig
+    most_timeout_ms: ClassVar[int] = 600_000
 
-    def __init__(self, scope: Scope, config: ExecConfig) -> None:
-        super().__init__(scope, config)
-        # What a name leads to is settled once, so that it is not changed under a session's feet.
-        found = {program: _executable(program, scope.worktree) for program in config.programs}
-        self._programs = {program: path for program, path in found.items() if path is not None}
+    @classmethod
+    def settle(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What each path leads to is looked up when it is granted. What it leads to later is not allowed."""
+        programs = cls.read_config(given).programs
+        if not programs:
+            return given
+        return {**given, "programs": [_settled(at, given["programs"][at], one) for at, one in enumerate(programs)]}
 
     @effect(EffectKind.ONCE)
-    def run(self, cmd: str, args: list[str] | None = None) -> str:
+    def run(self, cmd: str, args: list[str] | None = None, options: RunOptions | None = None) -> str:
         """What a program writes, to its output and as errors. Raises if it does not end well."""
-        program = self._programs.get(cmd)
-        if program is None:
-            raise HostError("this program is not one that the template allows", code="PROGRAM_NOT_ALLOWED")
-        given = args or []
-        size = sum(len(arg.encode()) + 1 for arg in given)
-        if len(given) > _MOST_ARGUMENTS or size > _LARGEST_ARGUMENTS or any("\0" in arg for arg in given):
-            message = f"at most {_MOST_ARGUMENTS} arguments of {_LARGEST_ARGUMENTS} bytes, without NUL"
-            raise HostError(message, code="INVALID_ARGUMENT")
+        ended = self._run(cmd, args or [], options or RunOptions(), merged=True)
+        output = ended.output.decode(errors="replace")
+        if ended.status is None:
+            raise HostError("the program took too long", code="PROGRAM_TIMEOUT")
+        if ended.status:
+            how = f"ended with status {ended.status}" if ended.status > 0 else f"was ended by signal {-ended.status}"
+            raise HostError(f"the program {how}: {output[:_SHOWN].strip()}".rstrip(": "), code="PROGRAM_FAILED")
+        return output
+
+    @effect(EffectKind.ONCE)
+    def spawnSync(  # noqa: N802 - the name that scripts see
+        self, cmd: str, args: list[str] | None = None, options: RunOptions | None = None
+    ) -> dict[str, Any]:
+        """How a program has ended, and what it wrote. The step waits for it."""
+        return self._spawned(cmd, args, options)
+
+    @waits(once=True)
+    def spawn(self, cmd: str, args: list[str] | None = None, options: RunOptions | None = None) -> dict[str, Any]:
+        """The same. The script waits for it, and takes no place meanwhile."""
+        return self._spawned(cmd, args, options)
+
+    def _spawned(self, cmd: str, args: list[str] | None, options: RunOptions | None) -> dict[str, Any]:
+        ended = self._run(cmd, args or [], options or RunOptions(), merged=False)
+        code = ended.status
+        if code is not None and code < 0:  # as shells have it
+            code = _SIGNALLED - code
+        return {
+            "code": code,
+            "stdout": ended.output.decode(errors="replace"),
+            "stderr": ended.errors.decode(errors="replace"),
+            "timedOut": ended.status is None,
+        }
+
+    def _run(self, cmd: str, args: list[str], options: RunOptions, *, merged: bool) -> _process.Ended:
+        given = options.env or {}
+        _check_size(args, given)
+        program = choose(_programs(self.config), cmd, args, given)
         root = self.scope.root
         if resolve_root(root) != root:  # it was replaced by a link
             raise WorktreeNotFound
-        seconds = max(0.0, min(self.config.timeout_ms / 1000, self.scope.time_left(False)))
-        ended = self._run(program, [cmd, *given], root, seconds)
-        if ended.status != 0:
-            how = f"ended with status {ended.status}" if ended.status > 0 else f"was ended by signal {-ended.status}"
-            raise HostError(f"the program {how}: {ended.output[:_SHOWN].strip()}".rstrip(": "), code="PROGRAM_FAILED")
-        return ended.output
-
-    def _run(self, program: str, words: list[str], folder: str, seconds: float) -> _Ended:
-        try:
-            process = subprocess.Popen(
-                words,
-                executable=program,
-                cwd=folder,
-                env=_ENVIRONMENT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # a group of its own, and no terminal
+        seconds = min(self.scope.time_left(), self.most_timeout_ms / 1000)
+        if options.timeoutMs is not None:
+            seconds = min(seconds, options.timeoutMs / 1000)
+        with open_folder(root, options.cwd or ".") as folder, open_program(program, root) as opened:
+            order = _process.Order(
+                program=opened,
+                words=[cmd, *args],
+                env=_environment(program, given),
+                folder=folder,
+                input=(options.input or "").encode(),
+                seconds=max(0.0, seconds),
+                merged=merged,
+                most_output=self.config.max_output_bytes,
+                most_memory=self.config.max_memory_mb << 20,
+                most_processes=self.config.max_processes,
             )
-        except (OSError, ValueError):
-            raise HostError("the program could not be started", code="PROGRAM_FAILED") from None
-        with process:
-            try:
-                _limit(process.pid, seconds)
-                output = self._follow(process, time.monotonic() + seconds)
-            finally:
-                # All that it has started, too. Nobody has waited for it yet, so that the number is still its own.
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            return _Ended(process.wait(), output.decode(errors="replace"))
-
-    def _follow(self, process: subprocess.Popen[bytes], until: float) -> bytes:
-        """What it writes until it ends. What it leaves running in the background is not waited for."""
-        assert process.stdout is not None
-        pipe, output, writes = process.stdout.fileno(), bytearray(), True
-        os.set_blocking(pipe, False)
-        poll = select.poll()
-        poll.register(pipe, select.POLLIN)
-        nap = 0.001
-        while True:
-            if self.scope.is_stopped():
-                raise HostError("the execution was cancelled", code="CANCELLED")
-            left = until - time.monotonic()
-            if left <= 0:
-                raise HostError("the program took too long", code="PROGRAM_TIMEOUT")
-            if not writes:
-                if _has_ended(process.pid):
-                    return bytes(output)
-                time.sleep(min(nap, left))
-                nap = min(nap * 2, _LOOK_S)
-                continue
-            if poll.poll(min(_LOOK_S, left) * 1000):
-                writes = _take(pipe, output)
-            elif _has_ended(process.pid):  # others hold its output open
-                _take(pipe, output)
-                writes = False
+            return _process.run(order, self.scope.is_stopped)
 
 
-def _take(pipe: int, output: bytearray) -> bool:
-    """Whether there may be more."""
-    try:
-        data = os.read(pipe, 1 << 16)
-    except BlockingIOError:
-        return False
-    output += data
-    if len(output) > _LARGEST_OUTPUT:
-        raise HostError(f"the program wrote more than {_LARGEST_OUTPUT} bytes", code="OUTPUT_TOO_LARGE")
-    return bool(data)
+def _programs(config: ExecConfig) -> list[Program]:
+    return [_checked(at, one) if isinstance(one, str) else one for at, one in enumerate(config.programs)]
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether a child has ended, which is still there to be waited for."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def _environment(program: Program, given: Mapping[str, str]) -> dict[str, str]:
+    inherited = {name: os.environ[name] for name in program.inherit if name in os.environ}
+    return {**_ENVIRONMENT, **inherited, **given}
 
 
-def _executable(program: str, worktree: str | None) -> str | None:
-    """Where a program really is, if it is one. One in the worktree is none: a script may be able to write there."""
-    real = os.path.realpath(program)
-    if worktree is not None and real.startswith(worktree.rstrip("/") + "/"):
-        return None
-    try:
-        is_file = stat.S_ISREG(os.stat(real).st_mode)
-    except OSError:
-        return None
-    return real if is_file and os.access(real, os.X_OK) else None
-
-
-def _limit(pid: int, seconds: float) -> None:
-    """Limits of the system, from just after its start: between fork and exec no Python may run in a process with threads."""
-    if resource is None or not hasattr(resource, "prlimit"):
-        return
-    most = {
-        resource.RLIMIT_CPU: math.ceil(seconds) + 1,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: _LARGEST_FILE,
-        resource.RLIMIT_NOFILE: _MOST_FILES,
-    }
-    with contextlib.suppress(OSError):  # it has ended already
-        for limit, wanted in most.items():
-            hard = resource.prlimit(pid, limit)[1]
-            value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.prlimit(pid, limit, (value, value))
+def _check_size(args: list[str], env: Mapping[str, str]) -> None:
+    words = [*args, *env, *env.values()]
+    if len(words) > _MOST_ARGUMENTS or sum(len(word.encode()) + 1 for word in words) > _LARGEST_ARGUMENTS:
+        message = f"at most {_MOST_ARGUMENTS} arguments and variables of {_LARGEST_ARGUMENTS} bytes in all"
+        raise HostError(message, code="INVALID_ARGUMENT")
+    if any("\0" in word for word in words):
+        raise HostError("arguments and variables must not have NUL in them", code="INVALID_ARGUMENT")

@@ -2,46 +2,82 @@
 
 Theory of operation
 -------------------
-A module is a class. Its methods that are marked with `effect` are the functions that scripts see, by the same names; their annotations are
-what arguments are checked against. A template exposes modules by name, and may give each a config.
+A module is a class. Its methods that are marked with `effect` are functions that scripts call within a step; those that are marked with
+`waits` are ones that a script waits for: it pauses, durably, and the runtime does the work. Annotations are what arguments are checked
+against. What scripts see are these functions by their names, or what a few lines of glue in their own language make of them.
 
-A session that runs has an object of each module that it has called, made from its worktree and that config, and closed when the
-session leaves memory. Nothing of such an object is durable. What it keeps, such as a connection, must be of the kind that a script can
-ask for again.
+A session that runs has an object of each module that it has called, made from its worktree and the template's config, and closed when
+the session leaves memory. Nothing of such an object is durable. What it keeps, such as a connection, must be of the kind that a script
+can ask for again. A call that a script waits for has an object to itself.
 """
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from uuid import UUID
 
 from holdfast.capabilities._kinds import arguments, read_config
+from holdfast.capabilities._meter import Meter, is_refusal
+from holdfast.capabilities.overlay import Overlay
 from holdfast.domain import EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 
-_MARK: Final = "effect_kind"
+_EFFECT: Final = "effect_kind"
+_WAITS: Final = "waits_once"
+_COMMON: Final = ("timeout_ms", "max_calls")
+_MOST_CALLS: Final = 1_000_000
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def effect(kind: EffectKind) -> Callable[[Method], Method]:
-    """Marks a method as a function that scripts see."""
+    """Marks a method as a function that scripts call within a step."""
 
     def mark(method: Method) -> Method:
-        setattr(method, _MARK, kind)
+        setattr(method, _EFFECT, kind)
         return method
 
     return mark
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a module knows of the session that it is made for."""
+def waits(*, once: bool) -> Callable[[Method], Method]:
+    """Marks a method as a function that scripts wait for, on a thread of its own. With `once` it is never begun a second time."""
 
-    worktree: str | None
-    is_stopped: Callable[[], bool]
-    """Whether the step that runs was told to stop. Whoever waits looks at this."""
-    time_left: Callable[[bool], float]
-    """Seconds until the step that runs exceeds a limit of time: that of all time, or with True also that of computing."""
+    def mark(method: Method) -> Method:
+        setattr(method, _WAITS, once)
+        return method
+
+    return mark
+
+
+class _Call(NamedTuple):
+    """A call under way on this thread. `stop` is there if a script waits for it."""
+
+    until: float
+    stop: threading.Event | None
+
+
+class Scope:
+    """What a module knows of the session that it is made for, and of the call that it does."""
+
+    def __init__(
+        self,
+        session_id: UUID,
+        template_id: UUID,
+        worktree: str | None,
+        *,
+        is_stopped: Callable[[], bool] = bool,
+        time_left: Callable[[bool], float] = lambda computing: float("inf"),
+        step: Callable[[], int] = int,
+        state: Overlay | None = None,
+    ) -> None:
+        self.session_id, self.template_id, self.worktree = session_id, template_id, worktree
+        self._is_stopped, self._time_left, self.step = is_stopped, time_left, step
+        self._state = state
+        self._calls = threading.local()
 
     @property
     def root(self) -> str:
@@ -50,10 +86,47 @@ class Scope:
             raise WorktreeNotFound("this session has no worktree")
         return self.worktree
 
+    @property
+    def state(self) -> Overlay:
+        """The state as the step that runs sees it. For functions of the kind `STATE`, which a script does not wait for."""
+        if self._state is None:
+            raise HostError("there is no state here", code="STATE_UNAVAILABLE")
+        return self._state
+
+    def is_stopped(self) -> bool:
+        """Whether the call was told to stop, with its step or with its execution. Whoever waits looks at this."""
+        call: _Call | None = getattr(self._calls, "call", None)
+        return self._is_stopped() if call is None or call.stop is None else call.stop.is_set()
+
+    def time_left(self, computing: bool = False) -> float:
+        """Seconds until the call's time is up, or a limit of time of its step: that of all time, or with True also of computing."""
+        call: _Call | None = getattr(self._calls, "call", None)
+        if call is None:
+            return self._time_left(computing)
+        left = call.until - time.monotonic()
+        return left if call.stop is not None else min(left, self._time_left(computing))
+
+    @contextmanager
+    def during(self, seconds: float, stop: threading.Event | None = None) -> Iterator[None]:
+        """A call runs on this thread for at most so long."""
+        before = getattr(self._calls, "call", None)
+        self._calls.call = _Call(time.monotonic() + seconds, stop)
+        try:
+            yield
+        finally:
+            self._calls.call = before
+
 
 @dataclass(frozen=True, slots=True)
 class NoConfig:
     """The config of a module that has none."""
+
+
+class Limits(NamedTuple):
+    """What the config of any module may say."""
+
+    timeout_ms: int
+    max_calls: int
 
 
 class NativeModule:
@@ -63,6 +136,17 @@ class NativeModule:
     description: ClassVar[str]
     config_type: ClassVar[type[Any]] = NoConfig
     """A dataclass, all of whose fields have defaults; it may raise `InvalidValue`, which begins with the field's name."""
+    timeout_ms: ClassVar[int] = 10_000
+    """How long a call may take, unless the config says otherwise."""
+    most_timeout_ms: ClassVar[int] = 60_000
+    max_calls: ClassVar[int] = 10_000
+    """How many calls one step may make, unless the config says otherwise."""
+    javascript: ClassVar[str] = ""
+    """Glue: the body of a CommonJS module that finds the functions in `host`."""
+    lua: ClassVar[str] = ""
+    """Glue: a chunk that finds the functions in `host`, and returns the module."""
+    members: ClassVar[tuple[str, ...]] = ()
+    """What scripts see, if glue makes something else of the functions."""
 
     def __init__(self, scope: Scope, config: Any) -> None:
         """Must not fail: what is wrong with the session is told when something is called."""
@@ -73,58 +157,142 @@ class NativeModule:
 
     @classmethod
     def functions(cls) -> dict[str, EffectKind]:
-        """What scripts see, in the order in which it is written, that of the base classes first."""
-        found: dict[str, EffectKind] = {}
+        """What scripts call within a step, in the order in which it is written, that of the base classes first."""
+        return cls._marked(_EFFECT)
+
+    @classmethod
+    def waiting(cls) -> dict[str, bool]:
+        """What scripts wait for, and whether it is done once."""
+        return cls._marked(_WAITS)
+
+    @classmethod
+    def exports(cls) -> list[str]:
+        """What scripts see."""
+        return list(cls.members or (*cls.functions(), *cls.waiting()))
+
+    @classmethod
+    def _marked(cls, mark: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
-            found |= {name: getattr(member, _MARK) for name, member in vars(base).items() if hasattr(member, _MARK)}
+            found |= {name: getattr(member, mark) for name, member in vars(base).items() if hasattr(member, mark)}
         return found
 
     @classmethod
     def read_config(cls, given: Mapping[str, Any]) -> Any:
-        """The config, checked. Raises `InvalidValue`."""
-        return read_config(cls.config_type, given, "config")
+        """The module's own config, checked, with what is common to all. Raises `InvalidValue`."""
+        cls.read_limits(given)
+        return read_config(cls.config_type, {name: value for name, value in given.items() if name not in _COMMON}, "config")
+
+    @classmethod
+    def settle(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A config as a template keeps it: what is looked up once, when it is granted, is looked up here. Raises `InvalidValue`."""
+        cls.read_config(given)
+        return given
+
+    @classmethod
+    def read_limits(cls, given: Mapping[str, Any]) -> Limits:
+        """What a config says that is common to all modules. Raises `InvalidValue`."""
+        most = {"timeout_ms": cls.most_timeout_ms, "max_calls": _MOST_CALLS}
+        for name in _COMMON:
+            value = given.get(name, 1)
+            if type(value) is not int or not 1 <= value <= most[name]:
+                raise InvalidValue(f"config.{name} must be a whole number from 1 to {most[name]}").with_details(field=f"config.{name}")
+        return Limits(given.get("timeout_ms", cls.timeout_ms), given.get("max_calls", cls.max_calls))
 
 
 class Grant(NamedTuple):
-    """A module that a template exposes, with its config."""
+    """A module that a template grants, with its config."""
 
     module: type[NativeModule]
     config: Mapping[str, Any]
 
+    def made(self, scope: Scope) -> tuple[NativeModule, Limits]:
+        """An object of the module. A config that it does not take any more is an error of the call."""
+        kind = self.module
+        try:
+            limits, config = kind.read_limits(self.config), kind.read_config(self.config)
+        except InvalidValue as error:
+            raise HostError(f"the template's config of {kind.name}: {error}", code="MODULE_CONFIG_INVALID") from None
+        return kind(scope, config), limits
+
+
+class _Made:
+    """A module of a session, and how often the step that runs has called it."""
+
+    def __init__(self, grant: Grant, scope: Scope) -> None:
+        self.module, self._limits = grant.made(scope)
+        self.seconds = self._limits.timeout_ms / 1000
+        self._scope = scope
+        self._step = self._calls = -1
+
+    def count(self) -> None:
+        step = self._scope.step()
+        if step != self._step:
+            self._step, self._calls = step, 0
+        self._calls += 1
+        if self._calls > self._limits.max_calls:
+            message = f"a step calls {self.module.name} at most {self._limits.max_calls} times"
+            raise HostError(message, code="CALLS_EXCEEDED")
+
 
 class NativeModules:
-    """The modules of one session in memory. One thread at a time may use it."""
+    """The modules of one session in memory. One thread at a time may use it, but for calls that a script waits for."""
 
-    def __init__(self, grants: Sequence[Grant], scope: Scope) -> None:
-        self._grants, self._scope = grants, scope
-        self._made: dict[str, NativeModule] = {}
+    def __init__(self, grants: Sequence[Grant], scope: Scope, meter: Meter) -> None:
+        self._grants, self._scope, self._meter = grants, scope, meter
+        self._made: dict[str, _Made] = {}
 
     def functions(self) -> Iterator[tuple[str, Callable[..., Any], EffectKind]]:
-        """All functions by their full names, as `module.name`."""
+        """All functions that are called within a step, by their full names, as `module.name`."""
         for grant in self._grants:
             for name, kind in grant.module.functions().items():
-                full = f"{grant.module.name}.{name}"
-                yield full, partial(self._call, grant, full, getattr(grant.module, name)), kind
+                yield f"{grant.module.name}.{name}", partial(self._call, grant, name, getattr(grant.module, name)), kind
+
+    def waiting(self) -> Iterator[tuple[str, Callable[[Any, threading.Event], Any], bool]]:
+        """All functions that a script waits for, by their full names: each takes the list of arguments, and what tells it to stop."""
+        for grant in self._grants:
+            for name, once in grant.module.waiting().items():
+                yield f"{grant.module.name}.{name}", partial(self._wait, grant, name, getattr(grant.module, name)), once
 
     def close(self) -> None:
         made, self._made = self._made, {}
-        for module in made.values():
-            module.close()
+        for one in made.values():
+            one.module.close()
 
-    def _call(self, grant: Grant, full: str, method: Callable[..., Any], /, *given: Any) -> Any:
+    def _call(self, grant: Grant, name: str, method: Callable[..., Any], /, *given: Any) -> Any:
+        with self._told(grant, name):
+            made = self._made.get(grant.module.name)
+            if made is None:
+                made = self._made[grant.module.name] = _Made(grant, self._scope)
+            made.count()
+            taken = arguments(f"{grant.module.name}.{name}", method, given)
+            with self._scope.during(made.seconds):
+                return method(made.module, *taken)
+
+    def _wait(self, grant: Grant, name: str, method: Callable[..., Any], given: Any, stop: threading.Event) -> Any:
+        with self._told(grant, name):
+            taken = arguments(f"{grant.module.name}.{name}", method, given if isinstance(given, list) else [given])
+            module, limits = grant.made(self._scope)
+            try:
+                with self._scope.during(limits.timeout_ms / 1000, stop):
+                    return method(module, *taken)
+            finally:
+                module.close()
+
+    @contextmanager
+    def _told(self, grant: Grant, name: str) -> Iterator[None]:
+        """Counts a call, and raises what a script may see."""
+        begun, outcome = time.perf_counter(), "error"
         try:
-            taken = arguments(full, method, given)
-            return method(self._made.get(grant.module.name) or self._make(grant), *taken)
-        except HostError:
+            yield
+            outcome = "ok"
+        except HostError as error:
+            if is_refusal(error.script_code):
+                outcome = "refused"
             raise
         except HoldfastError as error:
+            if is_refusal(error.code):
+                outcome = "refused"
             raise HostError(str(error), code=error.code) from None
-
-    def _make(self, grant: Grant) -> NativeModule:
-        kind = grant.module
-        try:
-            config = kind.read_config(grant.config)
-        except InvalidValue as error:
-            raise HostError(f"the template's config of {kind.name}: {error}", code="MODULE_CONFIG_INVALID") from None
-        module = self._made[kind.name] = kind(self._scope, config)
-        return module
+        finally:
+            self._meter.count(grant.module.name, name, outcome, time.perf_counter() - begun)

@@ -28,7 +28,9 @@ class Exit(IntEnum):
 
 
 _BY_CODE: Final[Mapping[str, Exit]] = {
-    **dict.fromkeys(("USAGE", "VALIDATION_ERROR", "INVALID_REQUEST", "CONFIG_INVALID", "STORE_UNKNOWN"), Exit.USAGE),
+    **dict.fromkeys(
+        ("USAGE", "VALIDATION_ERROR", "INVALID_REQUEST", "CAPABILITY_INVALID", "CONFIG_INVALID", "STORE_UNKNOWN"), Exit.USAGE
+    ),
     **dict.fromkeys(
         (
             "ALREADY_RUNNING",
@@ -46,6 +48,7 @@ _BY_CODE: Final[Mapping[str, Exit]] = {
             "TEMPLATE_INACTIVE",
             "TEMPLATE_IN_USE",
             "VERSION_CONFLICT",
+            "STATE_CONFLICT",
         ),
         Exit.CONFLICT,
     ),
@@ -85,7 +88,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "TEMPLATE_IN_USE": "`holdfast session list` shows its sessions; `holdfast session delete` removes one",
     "NAME_TAKEN": "choose another name; `list` of the same group shows those that are there",
     "ANSWER_AMBIGUOUS": "`holdfast query list` shows the ids of open queries",
-    "LIBRARY_MISSING": "fetch it with `holdfast libs download`",
+    "LIBRARY_NOT_CACHED": "add it with `holdfast libs add`, on the machine of the daemon",
     "MODULE_NOT_ALLOWED": "`holdfast template list-available-modules` shows what there is",
     "LIMIT_EXCEEDED": "the session is as it was before; `holdfast run --limit` and `holdfast template update --limit` set limits",
     "STORE_UNKNOWN": "an address is memory:, sqlite:///file or postgresql://host/database",

@@ -44,7 +44,7 @@ class Templates(Group[Way]):
 
     @verb
     def get(self, template: UUID | str) -> Call[models.TemplateDetail]:
-        """A template with its settings, capabilities and startup files."""
+        """A template with its settings, capabilities and startup files, and `policy`: what its sessions may reach, and why."""
         return look(_at(template), one(models.TemplateDetail))
 
     @verb
@@ -126,7 +126,10 @@ class Templates(Group[Way]):
         config: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Call[models.Capability]:
-        """Adds a capability, which grants nothing unless it is enabled."""
+        """Adds a capability, which denies what it names unless it is enabled.
+
+        Raises `CapabilityInvalid`: `error.details["field"]` is the path of what is wrong, as in `config.programs[0]`.
+        """
         body = given(kind=kind, name=name, enabled=enabled, config=config)
         return change("POST", _at(template, "capabilities"), one(models.Capability), body, idempotency_key)
 

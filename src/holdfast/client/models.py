@@ -95,13 +95,26 @@ class StartupFile(Resource):
     mode: str = "eval"
 
 
+class Permission(Resource):
+    """What sessions of a template may reach, or may not, and why. `config` is what holds, with secrets hidden."""
+
+    kind: str
+    name: str
+    granted: bool
+    reason: str = ""
+    description: str = ""
+    functions: tuple[str, ...] = ()
+    config: dict[str, Any] = {}
+
+
 class TemplateDetail(Resource):
-    """A template with all that belongs to it."""
+    """A template with all that belongs to it, and what its sessions may reach."""
 
     template: Template
     settings: Settings
     capabilities: tuple[Capability, ...] = ()
     startup_files: tuple[StartupFile, ...] = ()
+    policy: tuple[Permission, ...] = ()
 
 
 class TemplateVersion(Resource):

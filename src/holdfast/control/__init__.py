@@ -3,6 +3,7 @@
 Begin with `Holdfast`.
 """
 
+from holdfast.control._policy import Permission
 from holdfast.control.events import Events, Feed, Told
 from holdfast.control.executions import Executions
 from holdfast.control.holdfast import Holdfast
@@ -10,4 +11,4 @@ from holdfast.control.queries import Queries
 from holdfast.control.sessions import Sessions
 from holdfast.control.templates import Templates
 
-__all__ = ["Events", "Executions", "Feed", "Holdfast", "Queries", "Sessions", "Templates", "Told"]
+__all__ = ["Events", "Executions", "Feed", "Holdfast", "Permission", "Queries", "Sessions", "Templates", "Told"]

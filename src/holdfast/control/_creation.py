@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -18,7 +21,7 @@ from holdfast.domain import (
     HoldfastError,
     InvalidPath,
     InvalidValue,
-    LibraryMissing,
+    LibraryNotCached,
     Session,
     SessionBusy,
     SessionState,
@@ -26,19 +29,29 @@ from holdfast.domain import (
     TemplateVersion,
     VersionConflict,
     Worktree,
+    WorktreeNotAllowed,
     WorktreeNotFound,
     new_id,
     parse_id,
 )
 from holdfast.runtime import Runtime, StartUp, fresh_seed
-from holdfast.sandbox import TemplateFailed
+from holdfast.sandbox import LibraryLoadFailed, TemplateFailed
 from holdfast.store import Commit, LeaseLost, Reply
 
 _LOOK_S: Final = 0.1
 _LONGEST: Final = 1_000
 _MOST_ERRORS: Final = 1_000
 _TOLD: Final[dict[str, type[HoldfastError]]] = {
-    kind.code: kind for kind in (FileNotFound, InvalidPath, LibraryMissing, StartupFailed, TemplateFailed, WorktreeNotFound)
+    kind.code: kind
+    for kind in (
+        FileNotFound,
+        InvalidPath,
+        LibraryLoadFailed,
+        LibraryNotCached,
+        StartupFailed,
+        TemplateFailed,
+        WorktreeNotFound,
+    )
 }
 """What whoever makes a session is told as an error. If a startup file raises, they get the session that has crashed by it."""
 
@@ -52,6 +65,7 @@ class _Wanted(NamedTuple):
     meta: dict[str, Any]
     budget: Budget | None
     worktree: Worktree | None
+    roots: tuple[str, ...] | None
 
 
 class SessionCreation:
@@ -69,6 +83,7 @@ class SessionCreation:
         meta: dict[str, Any] | None = None,
         budget: Budget | None = None,
         worktree: Worktree | None = None,
+        worktree_roots: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """A new session of a template, by default of its latest version. `meta` is yours: Holdfast keeps it and never reads it.
@@ -76,13 +91,16 @@ class SessionCreation:
         Startup files that run in each session run now; the session is `crashed` if one fails. If one cannot be read, or a library of the
         template is missing, the session is there as well, crashed, and this raises: `error.details` has its id. No session is left by
         `TemplateInactive`, `WorktreeNotFound`, and `StartupFailed` where the template runs files of a worktree and none is given.
+
+        With `worktree_roots` the worktree must be a folder below one of these, after all links: otherwise `WorktreeNotAllowed`.
         """
         meta = _given.mapping(meta, "meta")
         _given.name(name)
         _given.some_number(version, "version", 1)
         _given.some(Budget, budget, "budget")
         _check_worktree(_given.some(Worktree, worktree, "worktree"))
-        wanted = _Wanted(which(template), version, name, meta, budget, worktree)
+        roots = None if worktree_roots is None else _given.parts(str, worktree_roots, "worktree_roots")
+        wanted = _Wanted(which(template), version, name, meta, budget, worktree, roots)
 
         async def do(reply: Reply | None) -> Session:
             return await self._once.whole(self._create(wanted, reply))
@@ -143,8 +161,8 @@ class SessionCreation:
         version = self._versions.pick(wanted.template, wanted.version)
         if wanted.worktree is not None:
             try:
-                wanted = wanted._replace(worktree=wanted.worktree._replace(path=resolve_root(wanted.worktree.path)))
-            except WorktreeNotFound as error:
+                wanted = wanted._replace(worktree=wanted.worktree._replace(path=_root(wanted.worktree.path, wanted.roots)))
+            except (WorktreeNotAllowed, WorktreeNotFound) as error:
                 raise error.with_details(template_id=str(version.template_id)) from None
         elif version.spec.files:
             message = "the template runs files of a worktree as a session starts, and the session has none"
@@ -153,7 +171,7 @@ class SessionCreation:
         while not version.baked and problem is None:
             try:
                 version = self._versions.bake(version) or self._versions.pick(wanted.template, wanted.version)
-            except (LibraryMissing, TemplateFailed) as error:
+            except (LibraryNotCached, TemplateFailed) as error:
                 problem = error
         commit = self._commit(wanted, version, problem)
         if reply is not None:
@@ -193,3 +211,22 @@ def _check_worktree(worktree: Worktree | None) -> None:
     for name, value in {} if worktree is None else worktree._asdict().items():
         if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST * (4 if name == "path" else 1):
             raise InvalidValue(f"{name} of a worktree must be text, which is not blank and not too long")
+
+
+def _root(path: str, roots: tuple[str, ...] | None) -> str:
+    """A worktree that is below one of some folders. Whether there is one elsewhere is not told."""
+    if roots is not None:
+        _check_below(path, roots)
+    found = resolve_root(path)
+    if roots is not None:
+        _check_below(found, roots)  # a link may have been changed since
+    return found
+
+
+def _check_below(path: str, roots: tuple[str, ...]) -> None:
+    try:
+        folder = PurePath(os.path.realpath(path))
+    except (OSError, ValueError):  # a name that no file can have
+        raise WorktreeNotAllowed from None
+    if not any(PurePath(os.path.realpath(root)) in folder.parents for root in roots):
+        raise WorktreeNotAllowed

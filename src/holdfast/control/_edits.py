@@ -4,9 +4,10 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from holdfast.capabilities import check_config, check_module, parse_path
+from holdfast.capabilities import check_module, parse_path
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._policy import Policies
 from holdfast.control._versions import Change, Versions
 from holdfast.domain import (
     Capability,
@@ -22,7 +23,7 @@ from holdfast.domain import (
     TemplateVersion,
     parse_id,
 )
-from holdfast.libraries import check_library
+from holdfast.libraries import check_library, is_meant
 from holdfast.runtime import Runtime
 from holdfast.store import Reply
 
@@ -34,8 +35,8 @@ _MODES: Final = ("eval",)
 class TemplateEdits:
     """The half of `hf.templates` that edits parts."""
 
-    def __init__(self, runtime: Runtime, once: Once, versions: Versions) -> None:
-        self._runtime, self._once, self._versions = runtime, once, versions
+    def __init__(self, runtime: Runtime, once: Once, versions: Versions, policies: Policies) -> None:
+        self._runtime, self._once, self._versions, self._policies = runtime, once, versions, policies
 
     # ---- capabilities
 
@@ -49,17 +50,19 @@ class TemplateEdits:
         config: dict[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Capability:
-        """Names something that sessions may reach, once it is enabled. Raises `CapabilityExists`."""
+        """Names something that sessions may reach if it is enabled, and are denied if it is not: a module, or a function or tool of this
+        process. Raises `CapabilityInvalid`, whose details have the path of the bad field, and `CapabilityExists`.
+        """
         kind, name = _word(kind, "a capability's kind"), _word(name, "a capability's name")
         if type(enabled) is not bool:
             raise InvalidValue("a capability is enabled or not: say True or False")
         added = Capability(kind, name, enabled, _given.mapping(config, "config"))
-        check_config(kind, name, added.config)
+        settled = await self._runtime.call(self._policies.settled, added)
 
         def change(spec: TemplateSpec) -> TemplateSpec:
             if any((known.kind, known.name) == (kind, name) for known in spec.capabilities):
                 raise CapabilityExists
-            return replace(spec, capabilities=(*spec.capabilities, added))
+            return replace(spec, capabilities=(*spec.capabilities, settled))
 
         version = await self._edit(template, {"add_capability": added}, change, idempotency_key)
         return next(known for known in version.spec.capabilities if (known.kind, known.name) == (kind, name))
@@ -100,24 +103,26 @@ class TemplateEdits:
         await self._edit(template, {"remove_module": module}, change, idempotency_key)
 
     async def add_library(self, template: UUID | str, name: str, *, idempotency_key: str | None = None) -> str:
-        """Loads a library of the cache before all else: `<id>-<version>`, or `<id>` for the version of the catalogue. Twice is fine.
+        """Loads a library of the cache before all else: `lodash`, `lodash@4` or `lodash-4.17.21`. Twice is fine. Gives its full name, with
+        the version that is meant from now on: that of the catalogue, or the newest of the cache.
 
-        It need not be in the cache yet. Raises `LibraryUnknown`, and `TemplateFailed` if it is there and does not load.
+        An exact version need not be in the cache yet. Raises `LibraryUnknown`, `LibraryNotCached` if nothing says which version is meant,
+        and `LibraryLoadFailed` if it is there and does not load.
         """
-        library = check_library(name)
+        given = check_library(name)
 
         def change(spec: TemplateSpec) -> TemplateSpec:
-            return replace(spec, packages=_with(spec.packages, library))
+            return replace(spec, packages=_with(spec.packages, self._versions.library(given, spec.language)))
 
-        await self._edit(template, {"add_library": library}, change, idempotency_key)
-        return library
+        version = await self._edit(template, {"add_library": given}, change, idempotency_key)
+        return next((known for known in reversed(version.spec.packages) if is_meant(given, known)), given)
 
     async def remove_library(self, template: UUID | str, name: str, *, idempotency_key: str | None = None) -> None:
-        """Loads it no more. Twice is fine."""
+        """Loads it no more: the version that is named, or all. Twice is fine."""
         library = _word(name, "a library's name")
 
         def change(spec: TemplateSpec) -> TemplateSpec:
-            return replace(spec, packages=_without(spec.packages, library))
+            return replace(spec, packages=tuple(known for known in spec.packages if not is_meant(library, known)))
 
         await self._edit(template, {"remove_library": library}, change, idempotency_key)
 

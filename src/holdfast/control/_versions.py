@@ -5,6 +5,7 @@ what it shall be made from. So it can be done again on what somebody else has le
 """
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +15,7 @@ from holdfast.control._once import Once
 from holdfast.domain import (
     HoldfastError,
     InvalidValue,
-    LibraryMissing,
+    LibraryNotCached,
     NameTaken,
     SourceFile,
     Template,
@@ -42,7 +43,8 @@ class Versions:
     """Makes, edits and picks versions of templates."""
 
     def __init__(self, runtime: Runtime, once: Once, libraries: LibraryCache | None) -> None:
-        self._runtime, self._once, self._libraries = runtime, once, libraries
+        self._runtime, self._once = runtime, once
+        self._libraries = LibraryCache(os.devnull) if libraries is None else libraries
 
     # ---- a new template ------------------------------------------------------------------------------------------------------------
 
@@ -185,8 +187,8 @@ class Versions:
         it back. One of whose libraries is not in the cache is kept as it is, to be baked when a session needs it.
         """
         for left in reversed(range(_TRIES)):
-            guest, baked = self._bake(spec, before)
-            version = TemplateVersion(template_id, number, spec, guest, baked, now)
+            guest, baked, startup = self._bake(spec, before)
+            version = TemplateVersion(template_id, number, _with_baked(spec, startup), guest, baked, now)
             try:
                 keep(version)
                 break
@@ -195,23 +197,23 @@ class Versions:
                     raise
         return version
 
-    def _bake(self, spec: TemplateSpec, before: TemplateVersion | None) -> tuple[bytes, bytes]:
+    def _bake(self, spec: TemplateSpec, before: TemplateVersion | None) -> tuple[bytes, bytes, frozenset[str]]:
         shelf = self._runtime.core.shelf
         if before is not None and _recipe(before.spec) == _recipe(spec) and shelf.is_current(before):
-            return before.guest, before.baked
+            return before.guest, before.baked, frozenset(file.filename for file in before.spec.startup if file.in_template)
         try:
             packages = self._packages(spec)
-        except LibraryMissing:
-            return b"", b""
+        except LibraryNotCached:
+            return b"", b"", frozenset()
         return shelf.bake(spec, packages)
 
     def _packages(self, spec: TemplateSpec) -> list[SourceFile]:
         """The libraries that a template names, in their order, each once."""
-        found = {name: None if self._libraries is None else self._libraries.find(name, spec.language) for name in spec.packages}
-        missing = [name for name, file in found.items() if file is None]
-        if missing:
-            raise LibraryMissing(f"failed to load libraries: not in the cache: {', '.join(missing)}")
-        return list(dict.fromkeys(file for file in found.values() if file is not None))
+        return self._libraries.load(spec.packages, spec.language)
+
+    def library(self, name: str, language: str) -> str:
+        """The full name of a library, which is that of one version. Raises `LibraryUnknown` and `LibraryNotCached`."""
+        return self._libraries.resolve(name, language)
 
     # ---- for a session -------------------------------------------------------------------------------------------------------------
 
@@ -229,7 +231,7 @@ class Versions:
     def bake(self, version: TemplateVersion) -> TemplateVersion | None:
         """The twin of a version that is not baked, which is. None if the template was changed in between.
 
-        `LibraryMissing` if the cache still lacks a library, or the version is an old one.
+        `LibraryNotCached` if the cache still lacks a library, or the version is an old one.
         """
         self._packages(version.spec)
         store = self._runtime.store
@@ -239,7 +241,7 @@ class Versions:
             if twin.baked and _text(twin.spec) == _text(version.spec):
                 return twin
         if latest > version.number:
-            raise LibraryMissing("failed to load libraries: they were not in the cache when this version was made")
+            raise LibraryNotCached("failed to load libraries: they were not in the cache when this version was made")
         try:
             made = self._add(version.template_id, version.number + 1, version.spec)
         except VersionConflict:
@@ -278,10 +280,19 @@ def _changed(before: TemplateVersion, change: Change) -> TemplateSpec:
 
 def _recipe(spec: TemplateSpec) -> tuple[Any, ...]:
     """What the baked memory depends on."""
-    startup = [file for file in spec.startup if file.when == "template"]
-    return spec.language, spec.packages, spec.libraries, startup, spec.limits
+    startup = [file._replace(baked=False) for file in spec.startup]
+    reached = (spec.modules, spec.resolver) if any(file.when != "session" for file in startup) else ()
+    return spec.language, spec.packages, spec.libraries, startup, reached, spec.limits
 
 
 def _text(spec: TemplateSpec) -> str:
-    """As it is stored, where a tuple is a list."""
-    return json.dumps(spec.as_dict(), sort_keys=True)
+    """As it is stored, where a tuple is a list, but for what is noted when it is baked."""
+    return json.dumps(_with_baked(spec, frozenset()).as_dict(), sort_keys=True)
+
+
+def _with_baked(spec: TemplateSpec, startup: frozenset[str]) -> TemplateSpec:
+    """With a note which startup files that leave it open are part of the template."""
+    if not spec.startup:
+        return spec
+    files = tuple(file._replace(baked=file.when == "auto" and file.filename in startup) for file in spec.startup)
+    return replace(spec, startup=files)

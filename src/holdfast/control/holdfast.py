@@ -8,8 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
+from holdfast.capabilities import Called
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._policy import Policies
 from holdfast.control._versions import Versions
 from holdfast.control.events import Events
 from holdfast.control.executions import Executions
@@ -131,7 +133,8 @@ class Holdfast:
         once = self._once = Once(runtime)
         self._runtime = runtime
         versions = Versions(runtime, once, self._libraries)
-        self.templates, self.sessions = Templates(runtime, once, versions), Sessions(runtime, once, versions)
+        policies = Policies([function.name for function in self._functions], [tool.name for tool in self._tools])
+        self.templates, self.sessions = Templates(runtime, once, versions, policies), Sessions(runtime, once, versions)
         self.executions = Executions(runtime, once)
         self.queries = Queries(runtime, once, self.executions)
         self.events = Events(runtime)
@@ -163,6 +166,11 @@ class Holdfast:
         counts = await runtime.call(runtime.store.count_sessions)
         return {"sessions": {state.value: counts.get(state, 0) for state in SessionState}} | runtime.figures
 
+    @property
+    def module_calls(self) -> list[Called]:
+        """How often sessions of this process have called native modules, by function and outcome, and how long that took."""
+        return self._opened().called
+
     def observe(self, observer: Observer) -> None:
         """Has every step of this process told to `observer`, on the event loop, after it is durable: its execution and its events. It must
         be quick, and must change nothing. If it raises, that is logged, and nobody else hears of it.
@@ -177,6 +185,7 @@ class Holdfast:
         now = int(runtime.settings.clock())
         gone = {"checkpoints": 0, "closed": 0, "deleted": 0}
         gone["replies"] = await runtime.call(runtime.store.drop_replies, now - retention.replies_ms)
+        gone["state"] = await runtime.call(runtime.store.drop_state, now)
         if not retention.prunes and retention.idle_ms is None and retention.closed_ms is None:
             return gone
         after: str | None = None

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
+from holdfast.control._policy import Permission, masked
 from holdfast.domain import (
     Capability,
     ErrorEntry,
@@ -82,6 +83,18 @@ def capability(template_id: object, found: Capability) -> dict[str, Any]:
         "kind": found.kind,
         "name": found.name,
         "enabled": found.enabled,
+        "config": masked(found),
+    }
+
+
+def permission(found: Permission) -> dict[str, Any]:
+    return {
+        "kind": found.kind,
+        "name": found.name,
+        "granted": found.granted,
+        "reason": found.reason,
+        "description": found.description,
+        "functions": list(found.functions),
         "config": dict(found.config),
     }
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from holdfast.capabilities import check_config
 from holdfast.control import _given
 from holdfast.control._edits import TemplateEdits, which
+from holdfast.control._policy import Permission
 from holdfast.control._versions import Change, check_sources
 from holdfast.domain import (
     Capability,
@@ -47,13 +47,13 @@ class Templates(TemplateEdits):
     ) -> Template:
         """A new template. Its libraries and startup files run once, now; a session starts with what they left.
 
-        Raises `NameTaken`, and `TemplateFailed` if a file does not run to its end.
+        Raises `NameTaken`, `CapabilityInvalid`, and `TemplateFailed` if a file does not run to its end.
         """
         name = _checked_name(name)
         if not isinstance(language, str):
             raise InvalidValue("a language is text: javascript or lua")
         given = {"libraries": libraries, "modules": modules, "startup": startup, "capabilities": capabilities, "limits": limits}
-        spec = replace(TemplateSpec(language), **_checked_parts(given))
+        spec = replace(TemplateSpec(language), **(await self._checked_parts(given)))
         check_sources(spec)
 
         async def do(reply: Reply | None) -> Template:
@@ -74,6 +74,11 @@ class Templates(TemplateEdits):
         wanted = _given.some_number(number, "number", 1)
         return await self._runtime.call(self._runtime.store.get_version, found.id, wanted or found.latest)
 
+    async def policy(self, template: UUID | str, number: int | None = None) -> tuple[Permission, ...]:
+        """What sessions of a version may reach, by default of the latest, and what they may not, each with the reason."""
+        version = await self.version(template, number)
+        return await self._runtime.call(self._policies.of, version.spec)
+
     async def versions(self, template: UUID | str, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
         """All versions, newest first."""
         found = await self.get(template)
@@ -87,7 +92,7 @@ class Templates(TemplateEdits):
         unknown = changes.keys() - {"libraries", "modules", "startup", "capabilities", "limits"}
         if unknown:
             raise InvalidValue(f"a template's {min(unknown)} cannot be changed")
-        parts = _checked_parts(changes)
+        parts = await self._checked_parts(changes)
         found = which(template)
 
         def change(spec: TemplateSpec) -> TemplateSpec:
@@ -178,6 +183,15 @@ class Templates(TemplateEdits):
 
         await self._once.removal(idempotency_key, {"delete": str(template)}, find, remove, TemplateNotFound)
 
+    async def _checked_parts(self, given: dict[str, Any]) -> dict[str, Any]:
+        parts = _checked_parts(given)
+        if parts.get("capabilities"):
+            parts["capabilities"] = await self._runtime.call(self._settled, parts["capabilities"])
+        return parts
+
+    def _settled(self, capabilities: tuple[Capability, ...]) -> tuple[Capability, ...]:
+        return tuple(self._policies.settled(one, f"capabilities[{at}].") for at, one in enumerate(capabilities))
+
 
 def _checked_name(name: str) -> str:
     name = name.strip() if isinstance(name, str) else ""
@@ -232,8 +246,8 @@ def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(file.filename, str) or not 0 < len(file.filename) <= _LONGEST_NAME or not isinstance(file.text, str):
             raise InvalidValue(f"a file has a text, and a name of 1 to {_LONGEST_NAME} characters")
     for file in parts.get("startup", ()):
-        if file.when not in ("template", "session"):
-            raise InvalidValue("a startup file runs when the template is made, or in each session: say template or session")
+        if file.when not in ("auto", "template", "session"):
+            raise InvalidValue("a startup file runs when the template is made, or in each session: say auto, template or session")
     for capability in parts.get("capabilities", ()):
         if not isinstance(capability.kind, str) or not isinstance(capability.name, str):
             raise InvalidValue("a capability has a kind and a name, which are text")
@@ -241,5 +255,5 @@ def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
             raise InvalidValue("a capability is enabled or not: say True or False")
         if capability.config is None:
             raise InvalidValue("a capability's config must be an object; leave it out if there is none")
-        check_config(capability.kind, capability.name, _given.mapping(capability.config, "a capability's config"))
+        _given.mapping(capability.config, "a capability's config")
     return parts

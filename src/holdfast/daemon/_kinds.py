@@ -199,3 +199,4 @@ def _origin(value: Any) -> str:
 
 HOSTS: Final = _listed(_host)
 ORIGINS: Final = _listed(_origin)
+PATHS: Final = _listed(lambda value: str(_path(value)))

@@ -58,6 +58,7 @@ class Config:
     store: str = _is(_kinds.STORE, None, "Where sessions are kept", "sqlite:///<data_dir>/holdfast.db")
     libraries_dir: Path = _is(_kinds.PATH, None, "The folder of libraries that templates may name", "<data_dir>/libraries")  # noqa: RUF009
     token_file: Path = _is(_kinds.PATH, None, "Where the first token is written, and looked for by the CLI", "<data_dir>/token")  # noqa: RUF009
+    worktree_roots: tuple[str, ...] = _is(_kinds.PATHS, (), "Folders below which worktrees must lie that requests name")
     allowed_hosts: tuple[str, ...] = _is(
         _kinds.HOSTS, (), "More host names that requests may name, beside those of the loopback"
     )

@@ -9,6 +9,7 @@ from holdfast.domain._errors import (
     AnswerConflict,
     BudgetExceeded,
     CapabilityExists,
+    CapabilityInvalid,
     CapabilityNotFound,
     CheckpointNotFound,
     Conflict,
@@ -22,7 +23,7 @@ from holdfast.domain._errors import (
     InvalidPath,
     InvalidTransition,
     InvalidValue,
-    LibraryMissing,
+    LibraryNotCached,
     LibraryUnknown,
     ModuleNotAllowed,
     NameTaken,
@@ -35,10 +36,12 @@ from holdfast.domain._errors import (
     StartupFileExists,
     StartupModeUnsupported,
     StartupNotFound,
+    StateConflict,
     TemplateInactive,
     TemplateInUse,
     TemplateNotFound,
     VersionConflict,
+    WorktreeNotAllowed,
     WorktreeNotFound,
 )
 from holdfast.domain._ids import new_id, parse_id, parse_query_id, query_id
@@ -66,6 +69,7 @@ from holdfast.domain._records import (
 from holdfast.domain._replies import PendingFilter
 from holdfast.domain._retention import Retention
 from holdfast.domain._spec import Capability, SourceFile, StartupFile, StartupPath, TemplateSpec
+from holdfast.domain._state import check_namespace, session_root, shared_root, template_root
 from holdfast.domain._states import EXECUTION, QUERY, SESSION, ExecutionStatus, Machine, QueryState, SessionState
 from holdfast.domain._tokens import Tokens, TokenSource, estimate, estimated, provided
 from holdfast.domain._workflow import PHASES, SessionPhase, WorkflowSession
@@ -84,6 +88,7 @@ __all__ = [
     "BudgetExceeded",
     "Capability",
     "CapabilityExists",
+    "CapabilityInvalid",
     "CapabilityNotFound",
     "Checkpoint",
     "CheckpointNotFound",
@@ -106,7 +111,7 @@ __all__ = [
     "InvalidPath",
     "InvalidTransition",
     "InvalidValue",
-    "LibraryMissing",
+    "LibraryNotCached",
     "LibraryUnknown",
     "Limit",
     "Limits",
@@ -138,6 +143,7 @@ __all__ = [
     "StartupModeUnsupported",
     "StartupNotFound",
     "StartupPath",
+    "StateConflict",
     "Step",
     "Template",
     "TemplateInUse",
@@ -150,8 +156,10 @@ __all__ = [
     "VersionConflict",
     "WorkflowSession",
     "Worktree",
+    "WorktreeNotAllowed",
     "WorktreeNotFound",
     "budget_of",
+    "check_namespace",
     "check_payload",
     "estimate",
     "estimated",
@@ -164,4 +172,7 @@ __all__ = [
     "provided",
     "query_id",
     "replies",
+    "session_root",
+    "shared_root",
+    "template_root",
 ]

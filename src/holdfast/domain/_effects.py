@@ -10,6 +10,8 @@ class EffectKind(StrEnum):
     """It changes nothing: after a crash it is simply called again."""
     IDEMPOTENT = "idempotent"
     """Twice is as good as once: after a crash it is called again."""
+    STATE = "state"
+    """It changes what commits with the step, or reads it: after a crash it is called again, unless what it changed was committed before."""
     ONCE = "once"
     """It must not happen twice. That it is about to happen is made durable first; after a crash in between the script is told that
     nobody knows."""

@@ -3,6 +3,7 @@
 HoldfastError
 ├── InvalidValue            something that a caller gave makes no sense
 │   ├── InvalidId           not a UUID, or not a query's id
+│   ├── CapabilityInvalid   there is nothing of this kind and name, or it does not take this config
 │   └── UnknownSetting      a word that is not among those allowed
 ├── InvalidTransition       a state machine's table has no such arrow
 ├── NotFound                TEMPLATE_, SESSION_, EXECUTION_, QUERY_, CHECKPOINT_, ERROR_ENTRY_, CAPABILITY_, STARTUP_, FILE_NOT_FOUND
@@ -11,12 +12,13 @@ HoldfastError
 │   ├── CapabilityExists    the template has this capability; likewise StartupFileExists
 │   ├── TemplateInactive    no session is made of it
 │   ├── VersionConflict     somebody else changed it in between
+│   ├── StateConflict       others changed the same keys of the state again and again
 │   └── IdempotencyConflict the same key was used for something else
 ├── InvalidPath             a path that leads out of a worktree, or to what is no file
-├── WorktreeNotFound        there is no such folder
+├── WorktreeNotFound        there is no such folder; WorktreeNotAllowed: it is not one that whoever asks may name
 ├── StartupFailed           a session cannot start; likewise StartupModeUnsupported
 ├── ModuleNotAllowed        not a native module
-├── LibraryUnknown          not the name of a library; LibraryMissing: it is not in the cache
+├── LibraryUnknown          not the name of a library; LibraryNotCached: it is not in the cache
 ├── SessionBusy             another execution runs or waits
 ├── SessionNotReady         the session has crashed or is closed
 ├── AnswerConflict          the query has another answer
@@ -69,6 +71,12 @@ class InvalidValue(HoldfastError):
 
 class InvalidId(InvalidValue):
     """This is not an id."""
+
+
+class CapabilityInvalid(InvalidValue):
+    """There is nothing that this capability could grant, or its config makes no sense. `details` has the path of the bad `field`."""
+
+    code = "CAPABILITY_INVALID"
 
 
 class InvalidTransition(HoldfastError):
@@ -187,6 +195,18 @@ class VersionConflict(Conflict):
     code = "VERSION_CONFLICT"
 
 
+class StateConflict(Conflict):
+    """Other sessions changed the same keys of the state again and again. Nothing of this was done; ask again."""
+
+    code = "STATE_CONFLICT"
+    fault = Fault.ENVIRONMENT
+
+    def __init__(self, namespace: str = "") -> None:
+        super().__init__()
+        self.namespace = namespace
+        """In which one they met. Clients are not told."""
+
+
 class IdempotencyConflict(Conflict):
     """This idempotency key was used for another request."""
 
@@ -238,6 +258,13 @@ class WorktreeNotFound(HoldfastError):
     fault = Fault.CALLER
 
 
+class WorktreeNotAllowed(HoldfastError):
+    """This folder is not below one that may be named as a worktree."""
+
+    code = "WORKTREE_NOT_ALLOWED"
+    fault = Fault.CALLER
+
+
 class StartupFailed(HoldfastError):
     """The session could not start."""
 
@@ -266,8 +293,8 @@ class LibraryUnknown(HoldfastError):
     fault = Fault.CALLER
 
 
-class LibraryMissing(HoldfastError):
+class LibraryNotCached(HoldfastError):
     """A library of the template is not in the cache."""
 
-    code = "LIBRARY_MISSING"
+    code = "LIBRARY_NOT_CACHED"
     fault = Fault.ENVIRONMENT

@@ -21,12 +21,19 @@ class SourceFile(NamedTuple):
 class StartupFile(NamedTuple):
     """A file that runs before a session is used: once when the template is made, or in each session as it starts.
 
-    One that is part of the template costs a session nothing. One that runs in each session may ask and use capabilities.
+    One that is part of the template costs a session nothing. One that runs in each session may ask and use capabilities. By default it is
+    part of the template if it can be. `baked` is set when a version is made, and says whether one that leaves it open became part of it.
     """
 
     filename: str
     text: str
-    when: Literal["template", "session"] = "template"
+    when: Literal["auto", "template", "session"] = "auto"
+    baked: bool = False
+
+    @property
+    def in_template(self) -> bool:
+        """Whether it is part of the template."""
+        return self.when == "template" or (self.when == "auto" and self.baked)
 
 
 class StartupPath(NamedTuple):
@@ -153,6 +160,9 @@ def _check_resolver(resolver: Mapping[str, Any]) -> None:
                 raise InvalidValue(f"resolver.{name} must be a list of texts of 1 to {_LONGEST_WORD} characters")
     if not all(extension.startswith(".") for extension in resolver["extensions"]):
         raise InvalidValue("resolver.extensions must begin with a dot")
+    for root in resolver["roots"]:
+        if root.startswith("/") or ".." in root.split("/"):
+            raise InvalidValue("resolver.roots must be folders of the worktree, relative to it and without ..")
     _check_flag("resolver.allow_absolute_repo_imports", resolver["allow_absolute_repo_imports"])
 
 

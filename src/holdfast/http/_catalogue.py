@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.capabilities import MODULES
+from holdfast.capabilities import describe
 from holdfast.libraries import CATALOGUE
 
 
@@ -26,7 +26,7 @@ def languages() -> list[dict[str, Any]]:
 
 
 def modules() -> list[dict[str, Any]]:
-    return [dict(module) for module in MODULES]
+    return describe()
 
 
 def libraries() -> list[dict[str, Any]]:

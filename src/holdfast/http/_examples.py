@@ -37,10 +37,30 @@ CAPABILITY: Final[Plain] = {
     "id": OTHER_ID,
     "template_id": TEMPLATE_ID,
     "kind": "module",
-    "name": "console",
+    "name": "fs",
     "enabled": True,
-    "config": {},
+    "config": {"write": True},
 }
+PERMISSIONS: Final[list[Plain]] = [
+    {
+        "kind": "module",
+        "name": "fs",
+        "granted": True,
+        "reason": "its capability is enabled",
+        "description": "Reads files of the session's worktree, and writes them if its config says so.",
+        "functions": ["readFileSync", "writeFileSync"],
+        "config": {"write": True, "timeout_ms": 10_000, "max_calls": 10_000},
+    },
+    {
+        "kind": "module",
+        "name": "exec",
+        "granted": False,
+        "reason": "nothing grants it",
+        "description": "Runs the programs that its config names, in the session's worktree.",
+        "functions": ["run"],
+        "config": {},
+    },
+]
 STARTUP_FILE: Final[Plain] = {
     "id": OTHER_ID,
     "template_id": TEMPLATE_ID,
@@ -53,6 +73,7 @@ DETAIL: Final[Plain] = {
     "settings": SETTINGS,
     "capabilities": [CAPABILITY],
     "startup_files": [STARTUP_FILE],
+    "policy": PERMISSIONS,
 }
 VERSION: Final[Plain] = {
     "template_id": TEMPLATE_ID,

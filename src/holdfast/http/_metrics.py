@@ -4,6 +4,7 @@ import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from holdfast.capabilities import Called
 from holdfast.domain import Event, EventType, Execution
 
 TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +69,18 @@ def gauge(name: str, told: str, values: Mapping[Labels, float], labels: Labels =
     """Something that goes up and down, as it is now."""
     head = [f"# HELP {name} {told}", f"# TYPE {name} gauge"]
     return head + [f"{name}{_labelled(labels, key)} {value:g}" for key, value in values.items()]
+
+
+def module_calls(called: Sequence[Called]) -> tuple[list[str], list[str]]:
+    """Calls of native modules: how many, and how long they took."""
+    labels = ("module", "function", "outcome")
+    calls = ["# HELP module_calls_total Calls of native modules.", "# TYPE module_calls_total counter"]
+    seconds = ["# HELP module_seconds_total Time in calls of native modules.", "# TYPE module_seconds_total counter"]
+    for row in called:
+        label = _labelled(labels, (row.module, row.function, row.outcome))
+        calls.append(f"module_calls_total{label} {row.calls}")
+        seconds.append(f"module_seconds_total{label} {row.seconds:.6f}")
+    return calls, seconds
 
 
 class Metrics:

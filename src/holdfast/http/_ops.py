@@ -12,7 +12,7 @@ from holdfast.domain import HoldfastError, SessionState
 from holdfast.http import _examples, _metrics
 from holdfast.http._answers import Json
 from holdfast.http._call import READ
-from holdfast.http._metrics import gauge
+from holdfast.http._metrics import gauge, module_calls
 from holdfast.http._routes import Asked, Counted, Hf, NoBody, Routes
 from holdfast.http.models import _ops as models
 from holdfast.runtime import RuntimeClosed
@@ -96,6 +96,7 @@ async def metrics(hf: Hf, counted: Counted) -> Response:
         gauge("sessions_resident", "Sessions in memory.", {(): found["resident"]}),
         gauge("jobs_waiting", "Jobs that wait for their turn.", {(): found["waiting"]}),
         gauge("steps_recovered", "Interrupted steps that have gone on.", {(): found["recovered"]}),
+        *module_calls(hf.module_calls),
         gauge("process_resident_memory_bytes", "Memory of the daemon.", {(): memory_bytes()}),
     )
     return Response(text, media_type=_metrics.TYPE)

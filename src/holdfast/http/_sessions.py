@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import Query
+from fastapi import Depends, Query
+from starlette.requests import Request
 
 from holdfast.control import plain
 from holdfast.domain import Budget, HoldfastError, InvalidValue, SessionState, StartupFailed, Worktree
 from holdfast.http import _examples
 from holdfast.http._answers import Json
-from holdfast.http._call import READ, RUN
+from holdfast.http._call import ADMIN, READ, RUN, call_of
 from holdfast.http._params import Key, Listed, SessionId
 from holdfast.http._routes import Counted, Hf, Routes
 from holdfast.http.models import _base
@@ -32,6 +33,16 @@ def _worktree(body: models.NewSession) -> Worktree | None:
     if len(given) < 3:
         raise InvalidValue("workspace_id, base_commit_oid and worktree_path come together or not at all")
     return Worktree(body.workspace_id, body.base_commit_oid, body.worktree_path)
+
+
+async def _roots(request: Request) -> tuple[str, ...] | None:
+    """The folders below which a worktree must lie. Without a setting whoever may do everything may name any; scripts of others must not
+    see the files that the daemon's user sees.
+    """
+    config, caller = request.app.state.config, call_of(request.scope).caller
+    if config.worktree_roots:
+        return tuple(config.worktree_roots)
+    return None if caller is not None and ADMIN in caller.scopes else (str(config.data_dir / "worktrees"),)
 
 
 @routes.add("GET", "/sessions", READ, list[models.Session], errors=("TEMPLATE_NOT_FOUND",), example=[_examples.SESSION])
@@ -60,17 +71,21 @@ async def list_sessions(
         "FILE_NOT_FOUND",
         "TEMPLATE_INACTIVE",
         "IDEMPOTENCY_CONFLICT",
+        "WORKTREE_NOT_ALLOWED",
         "WORKTREE_NOT_FOUND",
-        "LIBRARY_MISSING",
+        "LIBRARY_NOT_CACHED",
         "STARTUP_FAILED",
         "INVALID_PATH",
         "MODULE_NOT_ALLOWED",
+        "LIBRARY_LOAD_FAILED",
         "TEMPLATE_FAILED",
     ),
     example=_examples.SESSION,
     extra={"body": {"template_id": _examples.TEMPLATE_ID, "name": "morning run", "meta": {"owner": "ada"}}},
 )
-async def create_session(hf: Hf, body: models.NewSession, key: Key, counted: Counted) -> Json:
+async def create_session(
+    hf: Hf, body: models.NewSession, key: Key, counted: Counted, roots: Annotated[tuple[str, ...] | None, Depends(_roots)]
+) -> Json:
     """Makes a session of a template. Its startup files run now; where one fails, the session is left as `crashed`."""
     try:
         made = await hf.sessions.create(
@@ -80,6 +95,7 @@ async def create_session(hf: Hf, body: models.NewSession, key: Key, counted: Cou
             meta=body.meta,
             budget=budget_of(body.budget),
             worktree=_worktree(body),
+            worktree_roots=roots,
             idempotency_key=key,
         )
     except HoldfastError as error:

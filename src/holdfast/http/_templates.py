@@ -75,7 +75,7 @@ async def _named(hf: Hf, name: str) -> list[dict[str, Any]]:
     ADMIN,
     models.Template,
     status=201,
-    errors=("NAME_TAKEN", "IDEMPOTENCY_CONFLICT", "TEMPLATE_FAILED"),
+    errors=("NAME_TAKEN", "IDEMPOTENCY_CONFLICT", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.TEMPLATE,
     extra={"body": {"name": "agents", "engine": "javascript", "limits": {"wall_ms": 10_000}}},
 )
@@ -89,15 +89,17 @@ async def create_template(hf: Hf, body: models.NewTemplate, key: Key) -> Json:
 
 @routes.add("GET", "/templates/{template_id}", READ, models.TemplateDetail, errors=_NOT_FOUND, example=_examples.DETAIL)
 async def get_template(hf: Hf, template_id: TemplateId) -> Json:
-    """A template with its settings, capabilities and startup files."""
+    """A template with its settings, capabilities and startup files, and its effective policy: what scripts may reach, and why."""
     found = await hf.templates.get(template_id)
     spec = (await hf.templates.version(template_id, found.latest)).spec
+    policy = await hf.templates.policy(template_id, found.latest)
     return Json(
         {
             "template": plain.template(found, spec),
             "settings": plain.settings(found.id, spec),
             "capabilities": [plain.capability(found.id, one) for one in spec.capabilities],
             "startup_files": plain.startup_files(found.id, spec.files),
+            "policy": [plain.permission(one) for one in policy],
         }
     )
 
@@ -107,7 +109,7 @@ async def get_template(hf: Hf, template_id: TemplateId) -> Json:
     "/templates/{template_id}",
     ADMIN,
     models.Template,
-    errors=(*_CHANGE, "NAME_TAKEN", "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "NAME_TAKEN", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.TEMPLATE,
     extra={"body": {"is_active": True, "limits": {"wall_ms": 10_000}}},
 )
@@ -145,7 +147,7 @@ async def delete_template(hf: Hf, template_id: TemplateId, key: Key) -> Json:
     ADMIN,
     models.Template,
     status=201,
-    errors=(*_CHANGE, "NAME_TAKEN", "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "NAME_TAKEN", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.TEMPLATE,
     extra={"body": {"name": "agents, next"}},
 )
@@ -187,7 +189,7 @@ async def get_template_settings(hf: Hf, template_id: TemplateId) -> Json:
     "/templates/{template_id}/settings",
     ADMIN,
     models.Settings,
-    errors=(*_CHANGE, "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.SETTINGS,
     extra={"body": {"limits": {"max_events": 1000}, "runtime": {"strict": True}}},
 )
@@ -226,12 +228,12 @@ async def list_capabilities(hf: Hf, template_id: TemplateId, listed: Listed) -> 
     ADMIN,
     models.Capability,
     status=201,
-    errors=(*_CHANGE, "CAPABILITY_EXISTS"),
+    errors=(*_CHANGE, "CAPABILITY_EXISTS", "CAPABILITY_INVALID"),
     example=_examples.CAPABILITY,
-    extra={"body": {"kind": "module", "name": "console", "enabled": True, "config": {}}},
+    extra={"body": {"kind": "module", "name": "fs", "enabled": True, "config": {"write": True}}},
 )
 async def add_capability(hf: Hf, template_id: TemplateId, body: models.NewCapability, key: Key) -> Json:
-    """Grants something to sessions of a template; it is only noted unless it is enabled."""
+    """Grants something to sessions of a template if it is enabled, and denies it if not: a module, or a function or tool of the daemon."""
     made = await hf.templates.add_capability(
         template_id, body.kind, body.name, enabled=body.enabled or False, config=body.config, idempotency_key=key
     )
@@ -303,7 +305,7 @@ async def list_template_libraries(hf: Hf, template_id: TemplateId, listed: Liste
     ADMIN,
     models.PartNamed,
     status=201,
-    errors=(*_CHANGE, "LIBRARY_UNKNOWN", "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "LIBRARY_UNKNOWN", "LIBRARY_NOT_CACHED", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example={"template_id": _examples.TEMPLATE_ID, "name": "lodash-4.17.21"},
     extra={"body": {"name": "lodash-4.17.21"}},
 )

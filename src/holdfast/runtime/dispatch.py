@@ -18,11 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, SessionState, VersionConflict
+from holdfast.capabilities import Overlay
+from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, SessionState, StateConflict, VersionConflict
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Close, Gone, Job, Park, Start, Wake, replay
+from holdfast.runtime.lanes import MOST_CONFLICTS, Lanes
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.workers import Workers
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
@@ -38,6 +40,10 @@ class Task:
     job: Job
     future: "asyncio.Future[Any]"
     tries: int = 0
+    conflicts: int = 0
+    """How often others had changed the same state when it came to its commit."""
+    lane: str | None = None
+    """The namespace in which that was, while it is tried again."""
     ran: bool = False
     over: bool = False
     """Whether all but its commit is done. Others may see its end in the store before the loop hears of it."""
@@ -107,6 +113,7 @@ class Dispatcher:
         self._under_way = 0
         self._closed = self._evicting = False
         self.workers: Workers[tuple[Slot, Task]] = Workers(self._work, core.committer.flush, core.begin_after_ms)
+        self._lanes: Lanes[tuple[Slot, Task]] = Lanes(self._loop, self._again)
         self.recovered = 0
         """How many interrupted steps this process has gone on with."""
         self.troubled: set[UUID] = set()
@@ -218,6 +225,9 @@ class Dispatcher:
             slot, task, error = self._finished.popleft()
             slot.busy = None
             self._under_way -= 1
+            if task.lane is not None:
+                self._lanes.leave(task.lane)
+                task.lane = None
             if task.ended is not None:
                 task.ended.set_result(None)
                 task.ended = None
@@ -257,7 +267,10 @@ class Dispatcher:
         outdated = isinstance(error, LeaseLost | VersionConflict) and not isinstance(error, Gone)
         if task.ran or outdated or task.cancelled:
             self._drop(slot)
-        if task.job.executes and isinstance(error, StoreError) and not isinstance(error, StoreDamaged):
+        if isinstance(error, StateConflict) and task.conflicts < MOST_CONFLICTS and not self._closed:
+            self._meet(slot, task, error)
+            return
+        if task.job.executes and isinstance(error, StoreError | StateConflict) and not isinstance(error, StoreDamaged):
             self.troubled.add(slot.id)
         if outdated and task.tries < _RETRIES and not self._closed:
             task.tries += 1
@@ -266,6 +279,17 @@ class Dispatcher:
         if not task.future.done():
             task.future.set_exception(error)
         self._unpark(slot)  # the next may hear the same, but it must hear something
+
+    def _meet(self, slot: Slot, task: Task, error: StateConflict) -> None:
+        """Runs a job again whose step met that of another session in the state. Meanwhile the session has nothing else to do."""
+        slot.busy, task.over = task, False
+        task.conflicts += 1
+        task.lane = error.namespace
+        self._lanes.enter(error.namespace, (slot, task), task.conflicts)
+
+    def _again(self, work: tuple[Slot, Task]) -> None:
+        if not self._closed:
+            self._hand_over(*work)
 
     def _keep(self, slot: Slot) -> None:
         """Keeps the most recently used sessions in memory, and forgets the others."""
@@ -346,6 +370,7 @@ class Dispatcher:
         if task.job.looks and not self._is_current(slot):
             self._drop(slot)
         kept = slot.resident is not None
+        done = False
         try:
             resident = slot.resident
             if resident is None:
@@ -354,16 +379,18 @@ class Dispatcher:
             if resident.begun is not None:
                 task.ran = True  # if this fails, what is in memory is not what is in the store
                 task.replays = resident.begun.execution_id
+                done = isinstance(task.job, Start) and task.job.id == task.replays
                 try:
-                    task.replayed = self._go_on(resident, task.job)
+                    task.replayed = self._go_on(resident, task)
                 finally:
                     task.replays = None
                 if task.stopped:  # a sandbox that was told to stop would do so at its next step
                     resident.hibernate()
                 task.ran = False
-            task.job.check(core, resident)
-            task.ran = True
-            commit = task.commit = task.job.run(core, resident)
+            if not done:  # what was run again is not the job itself, begun by this process and now at its end
+                task.job.check(core, resident)
+                task.ran = True
+                commit = task.commit = task.job.run(core, resident)
         except (HoldfastError, Park) as error:
             problem = error
         except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is, and the thread goes on
@@ -383,7 +410,8 @@ class Dispatcher:
     def _load(self, session_id: UUID) -> Resident:
         loaded = self._core.store.load(session_id)
         shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
-        return Resident(loaded, shelved, self._core.key)
+        state = Overlay(self._core.store, self._core.clock) if shelved.native else None
+        return Resident(loaded, shelved, self._core.key, state)
 
     def _is_current(self, slot: Slot) -> bool:
         """Whether the session in memory is the one in the store. If that cannot be said now, nothing is better than it."""
@@ -396,15 +424,15 @@ class Dispatcher:
         except HoldfastError:
             return True
 
-    def _go_on(self, resident: Resident, job: Job) -> Commit:
-        """Runs the step again that was under way when its process died."""
-        owner, begun = resident.session.owner, resident.begun
+    def _go_on(self, resident: Resident, task: Task) -> Commit:
+        """Runs the step again that was under way when its process died, or met another's in the state."""
+        owner, begun, job = resident.session.owner, resident.begun, task.job
         assert begun is not None
         if owner is not None and owner != self._core.node and self._core.store.is_alive(owner):
             if isinstance(job, Start) and job.wait:
                 raise Park
             raise SessionBusy("the session runs in another process")
-        commit = replay(self._core, resident, begun, closing=isinstance(job, Close))
+        commit = replay(self._core, resident, begun, closing=isinstance(job, Close), conflicts=task.conflicts)
         self._core.committer.commit(commit)
         self.recovered += 1
         commit.executions = [execution.copy() for execution in commit.executions]  # as it is now: the job may go on with it

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from holdfast.capabilities import is_refusal
 from holdfast.domain import (
     QUERY,
     SESSION,
@@ -29,15 +30,18 @@ from holdfast.domain import (
     SessionBusy,
     SessionNotReady,
     SessionState,
+    StateConflict,
     VersionConflict,
     prompt_size,
     query_id,
 )
 from holdfast.runtime._errors import GuestMissing, QueryExpired, RecoveryFailed
+from holdfast.runtime._given_up import uncertain
 from holdfast.runtime.core import Core
+from holdfast.runtime.lanes import MOST_CONFLICTS
 from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
-from holdfast.runtime.stepping import Stepper, Work, uncertain
+from holdfast.runtime.stepping import Stepper, Work
 from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
 from holdfast.store import Begun, Commit, LeaseLost, Reply
 
@@ -160,17 +164,13 @@ class Start(Job):
     def _request(self, resident: Resident) -> Request:
         if self.kind is ExecutionKind.REPL:
             return Evaluate(self.source)
-        source, path, args = self.source, self.path or self.kind.value, self.args
-        in_lua = resident.shelved.version.spec.language == "lua"
-        # What is set first is on the same line, so that the lines of the script count right.
-        if self.kind is ExecutionKind.STRATEGY:
+        source, path = self.source, self.path or self.kind.value
+        if self.kind is ExecutionKind.RUN_FILE:
+            return RunFile(source, path, self.args, self.env or {})
+        if self.kind is ExecutionKind.STRATEGY:  # on the same line, so that the lines of the script count right
+            in_lua = resident.shelved.version.spec.language == "lua"
             source = f"{'ctx' if in_lua else 'globalThis.ctx'} = __ARGS__; {source}"
-        elif self.env is not None:
-            names = ("__ENV__", "__ARGS__") if in_lua else ("globalThis.__ENV__", "globalThis.__ARGS__")
-            both = "{}, {} = __ARGS__.env, __ARGS__.args; " if in_lua else "[{}, {}] = [__ARGS__.env, __ARGS__.args ?? null]; "
-            source = both.format(*names) + source
-            args = {"env": self.env} | ({} if args is None else {"args": args})
-        return RunFile(source, path, args)
+        return RunFile(source, path, self.args)
 
     def result(self, resident: Resident) -> Turn:
         return turn(resident)
@@ -244,6 +244,10 @@ def give(resident: Resident, work: Work, query: Query, answer: Answer, state: Qu
     work.events.append((_ANSWER, {"query_id": query.id, "state": state._value_}))
     if query.kind is QueryKind.LLM:
         _count(resident, query, answer)
+    elif query.kind is QueryKind.TOOL and answer.error is not None and is_refusal(answer.error.get("code")):
+        name, error = query.payload["name"], answer.error
+        told = {"level": "warn", "message": f"{name} was refused: {error['message']}", "code": error["code"], "call": name}
+        work.events.append((EventType.SYSTEM.value, told))
     return given(answer)
 
 
@@ -396,18 +400,23 @@ class Recover(Job):
         return None
 
 
-def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool) -> Commit:
-    """Runs a step again that did not come to its end. If it cannot be, that is an error, unless the session is to be closed anyway."""
+def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool, conflicts: int = 0) -> Commit:
+    """Runs a step again that did not come to its end. If it cannot be, that is an error, unless the session is to be closed anyway.
+
+    `conflicts` is how often this process has run it already, because others changed the same state.
+    """
     execution = resident.execution
     assert execution is not None
     saved = begun.request
     events = [(kind, payload) for kind, payload in saved["events"]]
     first = execution.metrics.steps == 0
-    again = Begun(begun.execution_id, saved, begun.now, begun.effects, begun.attempts + 1)
+    again = Begun(begun.execution_id, saved, begun.now, begun.effects, begun.attempts + (0 if conflicts else 1))
     work = Work(request_from_dict(saved), execution if first else None, events=events, begun=again, durable=True)
     stepper = Stepper(core, resident, work)
     if begun.attempts >= _MOST_ATTEMPTS:
         return stepper.give_up(RecoveryFailed())
+    if conflicts >= MOST_CONFLICTS:
+        return stepper.give_up(StateConflict())
     try:
         resident.awake()  # before it is written down that it is tried once more
     except (ImageError, GuestMissing) as error:

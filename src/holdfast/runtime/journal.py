@@ -3,22 +3,41 @@
 A step that did not come to its end is run again from the last checkpoint. Up to where the journal reaches, calls get the replies
 that they got before, and must be the same calls; from there on they are made. The journal is durable only where it has to be: an
 effect that must not happen twice waits until everything before it, and the intent to do it, is.
+
+Files of a worktree that are imported are in it as well: what a name meant, and of a file's text its digest. A file that is another one
+when the step is run again is noticed.
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from holdfast.capabilities import SessionModules, is_refusal
 from holdfast.runtime._errors import EffectUncertain, ReplayDiverged
 from holdfast.runtime.effects import EffectKind, Function
 from holdfast.sandbox import Host, Loader, Sandbox
 from holdfast.store import Effect
 
 _CALL: Final = ord("c")
+_RESOLVE: Final = ord("r")
+_IMPORT: Final = "import"
+_MOST_IMPORTS: Final = 25_000
+"""How often a step may look for a module, or read one."""
 _LONGEST_NAME: Final = 4096
+_LONGEST_SHOWN: Final = 200
+MOST_REFUSED: Final = 100
+"""How many refusals of a step are told one by one."""
 _decode: Final = json.JSONDecoder().raw_decode
+
+
+class Refused(NamedTuple):
+    """A call that the template does not grant, or not so."""
+
+    name: str
+    code: str
+    message: str
 
 
 class Journal(Host):
@@ -31,13 +50,42 @@ class Journal(Host):
         self.sandbox: Sandbox | None = None
         self.effects: list[Effect] = []
         self._position = self._known = 0
+        self._reads_files = isinstance(modules, SessionModules) and modules.reads_files
+        self._resolved: dict[str, bytes] = {}
+        """What names of modules mean, as far as the step that runs has asked: the same all the time."""
+        self._imports = 0
+        self._unwritten: int | None = None
+        """Where the first call stands whose part of the state is not in the store: up to there the journal may be written as it is."""
+        self.acted = False
+        """Whether the step has done something that must not happen twice, since it was begun this time."""
+        self.refused: list[Refused] = []
+        """What was refused in the step that runs, and was not told yet."""
 
     def start(self, sandbox: Sandbox, effects: list[Effect]) -> None:
         """A step begins, perhaps for the second time, with what is known of its effects."""
-        self.sandbox, self.effects = sandbox, effects
+        self.load(effects)
+        self.sandbox, self.refused, self.acted = sandbox, [], False
         self._position, self._known = 0, len(effects)
+        self._resolved, self._imports = {}, 0
         if effects:
             sandbox.untimed()
+
+    def load(self, effects: list[Effect]) -> None:
+        """What is known of the effects of a step that is about to begin."""
+        self.effects, self._unwritten = effects, None
+
+    @property
+    def certain(self) -> list[Effect]:
+        """The effects so far that need not be done again: those before the first that depends on state which may yet be another's.
+
+        On any thread: whoever adds a call of the state notes its place first.
+        """
+        effects = list(self.effects)
+        return effects[: self._unwritten]
+
+    def settle(self) -> None:
+        """All that was done to the state so far is in the store, with the effects."""
+        self._unwritten = None
 
     @property
     def is_behind(self) -> bool:
@@ -46,9 +94,10 @@ class Journal(Host):
 
     def answer(self, operation: int, request: bytes, now: float) -> tuple[bytes, float]:
         if operation != _CALL:
-            return self._answer(operation, request), now  # modules are part of the template: the clock need not move
+            reply = self._import(operation, request, now) if self._reads_files else self._answer(operation, request)
+            return self._noted("require", reply), now  # the clock need not move
         name = str(_decode(request[:_LONGEST_NAME].decode(errors="replace"), 1)[0])
-        arguments = hashlib.blake2b(request, digest_size=16).hexdigest()
+        arguments = _digest(request)
         at, self._position = self._position, self._position + 1
         if at >= self._known:
             return self._live(at, name, arguments, request, now)
@@ -58,15 +107,49 @@ class Journal(Host):
         if self._position == self._known and self.sandbox is not None:
             self.sandbox.timed()
         if effect.reply is not None:
-            return effect.reply.encode("utf-8", "surrogatepass"), effect.clock
+            return self._noted(name, effect.reply.encode("utf-8", "surrogatepass")), effect.clock
         if self._kind(name) is EffectKind.ONCE:
             return self._done(at, name, arguments, _uncertain(), now)
         return self._call_out(at, name, arguments, request, now)
 
+    def _import(self, operation: int, request: bytes, now: float) -> bytes:
+        asked = _digest(bytes([operation]) + request)
+        if asked in self._resolved:
+            return self._resolved[asked]
+        if self._imports == _MOST_IMPORTS:
+            return _error("CALLS_EXCEEDED", f"a step looks for at most {_MOST_IMPORTS} modules")
+        self._imports += 1
+        at, self._position = self._position, self._position + 1
+        known: str | None = None
+        if at < self._known:
+            effect = self.effects[at]
+            if (effect.name, effect.arguments) != (_IMPORT, asked):
+                raise ReplayDiverged
+            known = effect.reply
+            if self._position == self._known and self.sandbox is not None:
+                self.sandbox.timed()
+        else:
+            self.effects.append(Effect(_IMPORT, asked, None, now))
+        if operation == _RESOLVE and known is not None:
+            reply = known.encode("utf-8", "surrogatepass")
+        else:
+            reply = self._answer(operation, request)
+            kept = reply.decode("utf-8", "surrogatepass") if operation == _RESOLVE else _digest(reply)
+            if known not in (None, kept):
+                raise ReplayDiverged
+            self.effects[at] = Effect(_IMPORT, asked, kept, now)
+        if operation == _RESOLVE:
+            self._resolved[asked] = reply
+        return reply
+
     def _live(self, at: int, name: str, arguments: str, request: bytes, now: float) -> tuple[bytes, float]:
+        kind = self._kind(name)
+        if kind is EffectKind.STATE and self._unwritten is None:
+            self._unwritten = at
         self.effects.append(Effect(name, arguments, None, now))
-        if self._kind(name) is EffectKind.ONCE:
+        if kind is EffectKind.ONCE:
             self._begin()
+            self.acted = True
         return self._call_out(at, name, arguments, request, now)
 
     def _call_out(self, at: int, name: str, arguments: str, request: bytes, now: float) -> tuple[bytes, float]:
@@ -76,7 +159,14 @@ class Journal(Host):
 
     def _done(self, at: int, name: str, arguments: str, reply: bytes, clock: float) -> tuple[bytes, float]:
         self.effects[at] = Effect(name, arguments, reply.decode("utf-8", "surrogatepass"), clock)
-        return reply, clock
+        return self._noted(name, reply), clock
+
+    def _noted(self, name: str, reply: bytes) -> bytes:
+        if reply[:1] == b"e":
+            error = json.loads(reply[1:])
+            if is_refusal(error["code"]) and len(self.refused) <= MOST_REFUSED:
+                self.refused.append(Refused(name[:_LONGEST_SHOWN], error["code"], error["message"]))
+        return reply
 
     def _kind(self, name: str) -> EffectKind:
         function = self._offered.get(name)
@@ -85,4 +175,12 @@ class Journal(Host):
 
 def _uncertain() -> bytes:
     error = EffectUncertain()
-    return b"e" + json.dumps({"code": error.code, "message": str(error)}).encode()
+    return _error(error.code, str(error))
+
+
+def _error(code: str, message: str) -> bytes:
+    return b"e" + json.dumps({"code": code, "message": message}).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

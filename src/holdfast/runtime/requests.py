@@ -22,7 +22,7 @@ def request_as_dict(request: Request) -> dict[str, Any]:
     if isinstance(request, Evaluate):
         return {"op": "evaluate", "source": request.source, "filename": request.filename}
     if isinstance(request, RunFile):
-        return {"op": "run_file", "source": request.source, "filename": request.filename, "args": request.args}
+        return {"op": "run_file"} | request._asdict()
     if isinstance(request, Call):
         return {"op": "call", "function": request.function, "args": list(request.args)}
     if isinstance(request, Resume):
@@ -36,7 +36,7 @@ def request_from_dict(saved: dict[str, Any]) -> Request:
     if kind == "evaluate":
         return Evaluate(saved["source"], saved["filename"])
     if kind == "run_file":
-        return RunFile(saved["source"], saved["filename"], saved["args"])
+        return RunFile(saved["source"], saved["filename"], saved["args"], saved["env"])
     if kind == "call":
         return Call(saved["function"], saved["args"])
     return Resume({number: given(Answer.from_dict(answer)) for number, answer in saved["answers"]})

@@ -3,16 +3,18 @@
 import math
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from holdfast.capabilities import NativeModules, Scope
+from holdfast.capabilities import NativeModules, Overlay, Scope, SessionModules
 from holdfast.domain import Execution, Origin, Query, Session
 from holdfast.runtime.effects import Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
 from holdfast.sandbox import Image, Sandbox
 from holdfast.store import Begun, Link, Loaded
+
+Waiting = Callable[[Any, threading.Event], Any]
 
 
 class Rung(NamedTuple):
@@ -42,7 +44,7 @@ class Resident:
     What a job does to it counts only if its commit succeeds. If not, the whole resident is dropped, and the next job loads it anew.
     """
 
-    def __init__(self, loaded: Loaded, shelved: Shelved, key: bytes) -> None:
+    def __init__(self, loaded: Loaded, shelved: Shelved, key: bytes, state: Overlay | None = None) -> None:
         self.session: Session = loaded.session
         self.execution: Execution | None = loaded.execution
         self.open: dict[int, Query] = {query.number: query for query in loaded.open}
@@ -51,11 +53,17 @@ class Resident:
         self.starters: dict[int, UUID | None] = {query.number: owner for query in loaded.open if query.started_at is not None}
         """Who runs the tools that were started when this process came to the session, as far as one can tell."""
         self.shelved = shelved
+        self.state = state
+        """What the step that runs does to the state; there if it has native modules."""
         self._native: NativeModules | None = None
+        self.waiting: dict[str, tuple[Waiting, bool]] = {}
+        """The functions of native modules that the script waits for, and whether each is done once."""
         functions = self._functions() if shelved.native else shelved.functions
-        self.journal = Journal(functions, shelved.modules, self._begin)
-        self.begin: Callable[[], None] | None = None
-        """Makes the step that runs durable; there only while one runs."""
+        worktree = loaded.session.worktree
+        found = SessionModules(shelved.modules, None if worktree is None else worktree.path)
+        self.journal = Journal(functions, found, self._begin)
+        self.begin: Callable[..., None] | None = None
+        """Makes the step that runs durable, with True also what it did to the state so far; there only while one runs."""
         self.is_cancelled: Callable[[], bool] = bool
         """Whether the job that runs was told to stop, perhaps before there was a sandbox to tell."""
         self.lock = threading.Lock()
@@ -113,8 +121,17 @@ class Resident:
     def _functions(self) -> dict[str, Function]:
         """What the template grants, and the native modules of this session."""
         worktree = self.session.worktree
-        scope = Scope(None if worktree is None else worktree.path, self._is_stopped, self._time_left)
-        self._native = NativeModules(self.shelved.native, scope)
+        scope = Scope(
+            self.id,
+            self.session.template_id,
+            None if worktree is None else worktree.path,
+            is_stopped=self._is_stopped,
+            time_left=self._time_left,
+            step=lambda: self.session.steps,
+            state=self.state,
+        )
+        self._native = NativeModules(self.shelved.native, scope, self.shelved.meter)
+        self.waiting = {name: (call, once) for name, call, once in self._native.waiting()}
         own = {name: Function(name, call, kind) for name, call, kind in self._native.functions()}
         return {**self.shelved.functions, **own}
 
@@ -126,7 +143,7 @@ class Resident:
 
     def _begin(self) -> None:
         if self.begin is not None:
-            self.begin()
+            self.begin(True)
 
 
 def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:

@@ -16,38 +16,35 @@ from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
 
+from holdfast.capabilities import Called
 from holdfast.domain import (
     EXECUTION,
-    Answer,
     Event,
     Execution,
     ExecutionStatus,
     HoldfastError,
-    Query,
     QueryKind,
     QueryState,
     SessionState,
     new_id,
 )
-from holdfast.runtime._errors import HostFailed, RuntimeClosed
-from holdfast.runtime._plain import checked
+from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.alarms import HORIZON_MS, Alarms
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.core import Core
 from holdfast.runtime.dispatch import Dispatcher
 from holdfast.runtime.effects import Function, Tool
-from holdfast.runtime.jobs import Answers, Job, Recover, StartTool, Turn, Wake
+from holdfast.runtime.jobs import Job, Recover, Turn, Wake
 from holdfast.runtime.keys import settle_key
 from holdfast.runtime.moves import Moves
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.starting import StartUp
-from holdfast.sandbox import HostError
-from holdfast.store import Commit, Store, StoreError
+from holdfast.runtime.tools import Tools
+from holdfast.store import Commit, Store
 
 _log: Final = logging.getLogger("holdfast.runtime")
-_AGAIN_S: Final = 1.0
 _MOST_RECOVERING: Final = 4
 _MOST_INTERRUPTED: Final = 10_000
 _MOST_CALLS: Final = 16
@@ -73,14 +70,14 @@ class Runtime:
         self.store = store
         self._key = key
         self._functions = {function.name: function for function in functions}
-        self._tools = {tool.name: tool for tool in tools}
+        self._own_tools = {tool.name: tool for tool in tools}
+        self._tools = Tools(self, self._own_tools)
         self._moves = Moves()
         self.observer: Observer | None = None
         """Hears of every step of this process, on the loop, after it is durable: its execution and its events. If it raises, that is
         logged.
         """
         self._alarms = Alarms(self.settings.clock, self._wake)
-        self._running_tools: set[tuple[UUID, int]] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._beating: asyncio.Task[None] | None = None
         self._interrupted: list[UUID] = []
@@ -116,15 +113,15 @@ class Runtime:
         self.core.watch = self._dispatcher.workers
         await self._look_around()
         self._beating = loop.create_task(self._beat())
-        self._spawn(self._tend())
-        self._spawn(self._alarms.ring())
+        self.spawn(self._tend())
+        self.spawn(self._alarms.ring())
         self._over = loop.create_future()
         self._guard = loop.create_task(self._close_at_last(self._over))
 
     def _open(self) -> Core:
         store, settings = self.store, self.settings
         key = settle_key(store, self._key)
-        shelf = Shelf(store, self._functions, self._tools)
+        shelf = Shelf(store, self._functions, self._own_tools)
         core = Core(store, shelf, key, new_id(), settings.clock, settings.begin_after_ms)
         self._opened = core
         store.beat(core.node, settings.lease_ms)
@@ -152,6 +149,7 @@ class Runtime:
                 self._over.set_result(None)
 
     async def _stop(self, grace_ms: float) -> None:
+        self._tools.close()
         if self._opening is not None:
             await asyncio.wait([self._opening])
         for task in list(self._background):
@@ -201,6 +199,11 @@ class Runtime:
         work = partial(contextvars.copy_context().run, function, *args, **options)
         return await asyncio.get_running_loop().run_in_executor(self._calls, work)
 
+    @property
+    def called(self) -> list[Called]:
+        """How often native modules were called in this process."""
+        return self.core.shelf.meter.rows()
+
     def submit(self, session_id: UUID, job: Job) -> "asyncio.Future[Any]":
         """Does a job when the session's turn has come. The future has its result after it is durable."""
         return self._dispatcher.submit(session_id, job)
@@ -220,7 +223,7 @@ class Runtime:
             "interrupted": len(self._interrupted) + self._recovering,
         }
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -243,9 +246,11 @@ class Runtime:
         if session.state is SessionState.PAUSED:
             if session.wake_at is not None:
                 self._alarms.set(session.wake_at, session.id, session.updated_at)
-            self._start_tools(resident)
-        elif session.state is SessionState.STARTING:
-            self.submit(session.id, StartUp()).add_done_callback(_ignore)
+            self._tools.settle(resident)
+        else:
+            self._tools.forget(session.id)
+            if session.state is SessionState.STARTING:
+                self.submit(session.id, StartUp()).add_done_callback(_ignore)
         if self._moves.waiters:
             self._moves.tell(session.id, None if execution is None else execution.id)
 
@@ -258,57 +263,14 @@ class Runtime:
 
     def waits_for_tools(self, turn: Turn) -> bool:
         """Whether an execution waits only for tools that run here."""
-        return bool(turn.queries) and bool(self._tools) and all(self._is_own(turn, query) for query in turn.queries)
+        return bool(turn.queries) and all(self._tools.is_own(turn, query) for query in turn.queries)
 
     def needs_others(self, turn: Turn) -> bool:
         """Whether an execution has ended, or goes on only when somebody outside does something."""
         if EXECUTION.is_final(turn.execution.status):
             return True
-        outside = [query for query in turn.queries if query.kind is not QueryKind.TIMER and not self._is_own(turn, query)]
+        outside = [query for query in turn.queries if query.kind is not QueryKind.TIMER and not self._tools.is_own(turn, query)]
         return turn.execution.status is ExecutionStatus.PAUSED and bool(outside)
-
-    def _is_own(self, turn: Turn, query: Query) -> bool:
-        session = turn.session
-        if query.kind is not QueryKind.TOOL or query.payload["name"] not in self._tools:
-            return False
-        shelved = self.core.shelf.peek(session.template_id, session.template_version)
-        return shelved is not None and query.payload["name"] in shelved.tools
-
-    # ---- tools ---------------------------------------------------------------------------------------------------------------------
-
-    def _start_tools(self, resident: Resident) -> None:
-        """Runs the tools that a paused execution waits for."""
-        tools = resident.shelved.tools
-        for query in resident.open.values() if tools else ():
-            tool = tools.get(query.payload["name"]) if query.kind is QueryKind.TOOL else None
-            if tool is not None and (resident.id, query.number) not in self._running_tools:
-                self._running_tools.add((resident.id, query.number))
-                self._spawn(self._run_tool(query.copy(), tool))
-
-    async def _run_tool(self, query: Query, tool: Tool) -> None:
-        try:
-            if tool.once:
-                started = await self.submit(query.session_id, StartTool(query.number))
-                if started is None:
-                    return
-                answer = started if isinstance(started, Answer) else await _answer_of(tool, query)
-            else:
-                answer = await _answer_of(tool, query)
-            while not await self._is_taken(query, answer):
-                await asyncio.sleep(_AGAIN_S)
-        except HoldfastError as error:
-            _log.info("the answer of a tool was not needed: %s", error)
-        finally:
-            self._running_tools.discard((query.session_id, query.number))
-
-    async def _is_taken(self, query: Query, answer: Answer) -> bool:
-        """Whether the store has the answer of a tool. If it cannot be reached now, the answer is worth another try."""
-        try:
-            await self.submit(query.session_id, Answers([(query.number, answer)]))
-        except StoreError as error:
-            _log.warning("the answer of a tool cannot be kept now: %s", error)
-            return False
-        return True
 
     # ---- what others left behind ---------------------------------------------------------------------------------------------------
 
@@ -365,10 +327,10 @@ class Runtime:
         due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + HORIZON_MS) if self._may_take(found)]
         waiting: set[UUID] = set()
         after: str | None = None
-        while self._tools:
+        while True:
             page = store.list_queries(states=[QueryState.OPEN], kinds=[QueryKind.TOOL], limit=500, after=after)
             for query in page.items:
-                if (query.session_id, query.number) not in self._running_tools and query.payload["name"] in self._tools:
+                if self._tools.is_free(query):
                     waiting.add(query.session_id)
             after = page.next
             if after is None:
@@ -382,16 +344,6 @@ class Runtime:
         except HoldfastError:
             return False
         return owner is None or owner == self.core.node or not self.store.is_alive(owner)
-
-
-async def _answer_of(tool: Tool, query: Query) -> Answer:
-    try:
-        return Answer(checked(await tool.call(query.payload.get("args")), f"the answer of tool {tool.name}"))
-    except HostError as error:
-        return Answer(error={"message": str(error), "code": error.script_code})
-    except Exception:  # noqa: BLE001 - a tool may raise anything, and the script must go on
-        _log.exception("tool %s failed", tool.name)
-        return Answer(error={"message": f"tool {tool.name} failed", "code": HostFailed.code})
 
 
 def _ignore(future: "asyncio.Future[Any]") -> None:

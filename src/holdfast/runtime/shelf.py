@@ -20,11 +20,13 @@ from weakref import WeakValueDictionary
 
 import zstandard
 
-from holdfast.capabilities import Grant, granted
-from holdfast.domain import HoldfastError, InvalidValue, LibraryMissing, Limits, SourceFile, TemplateSpec, TemplateVersion
+from holdfast.capabilities import Grant, Meter, Resolver, granted, module_for, modules
+from holdfast.domain import HoldfastError, InvalidValue, LibraryNotCached, Limits, SourceFile, TemplateSpec, TemplateVersion
+from holdfast.libraries import stubs
 from holdfast.runtime._errors import GuestMissing
+from holdfast.runtime.baking import bake
 from holdfast.runtime.effects import Function, Tool
-from holdfast.sandbox import LANGUAGES, Engine, Guest, Language, Loader, Module, Modules, Source, Template
+from holdfast.sandbox import LANGUAGES, Engine, Guest, HostError, Language, Module, Modules, Source, Template
 from holdfast.store import Store
 
 ModuleKind = Literal["module", "commonjs", "script", "json"]
@@ -57,15 +59,18 @@ class Shelved:
     template: Template
     functions: Mapping[str, Function]
     tools: Mapping[str, Tool]
-    modules: Loader
+    modules: Resolver
     native: tuple[Grant, ...]
     """Native modules, of which each session has its own."""
+    waiting: frozenset[str]
+    """Functions of those modules that scripts wait for, as `module.name`."""
+    meter: Meter
 
     @property
     def startup(self) -> list[Startup]:
         """The files that each session runs as it starts, in their order. No two have the same path."""
         spec = self.version.spec
-        own = [Startup(file.filename, file.text) for file in spec.startup if file.when == "session"]
+        own = [Startup(file.filename, file.text) for file in spec.startup if not file.in_template]
         return own + [Startup(file.path, None) for file in sorted(spec.files, key=attrgetter("order_index"))]
 
     @property
@@ -78,6 +83,8 @@ class Shelf:
 
     def __init__(self, store: Store, functions: Mapping[str, Function], tools: Mapping[str, Tool]) -> None:
         self.engine = Engine()
+        self.meter = Meter()
+        """Of all calls of native modules."""
         self._store, self._functions, self._tools = store, functions, tools
         self._making = threading.Lock()
         """Held while something is compiled or read, so that it is done once."""
@@ -91,21 +98,21 @@ class Shelf:
         """Those that were used last, the latest at the end."""
         self._keeping = threading.Lock()
 
-    def bake(self, spec: TemplateSpec, packages: Sequence[SourceFile] = ()) -> tuple[bytes, bytes]:
-        """Makes what a version needs and keeps it in the store. Gives the digests of the guest and of the baked memory.
+    def bake(self, spec: TemplateSpec, packages: Sequence[SourceFile] = ()) -> tuple[bytes, bytes, frozenset[str]]:
+        """Makes what a version needs and keeps it in the store. Gives the digests of the guest and of the baked memory, and the names of
+        the startup files that are part of it.
 
         `packages` are the texts of the libraries that it names, which come before those that it has itself.
         """
         guest = self._newest(spec)
-        startup = [Source(file.filename, file.text) for file in spec.startup if file.when == "template"]
         libraries = [Source(file.filename, file.text) for file in (*packages, *spec.libraries)]
-        template = guest.template(libraries=libraries, startup=startup, limits=spec.limits)
+        template, startup = bake(guest, spec, libraries, _modules(spec, {}, ()))
         for digest, data in ((guest.digest, guest.wasm), (template.digest, template.content)):
             if self._store.get_blob(digest) is None:
                 self._store.put_blob(digest, zstandard.compress(data, 9))
         with self._making:
             self._baked.append(self._templates.setdefault((guest.digest, template.digest), template))
-        return guest.digest, template.digest
+        return guest.digest, template.digest, startup
 
     def is_current(self, version: TemplateVersion) -> bool:
         """Whether a version was baked, with the guest that it would be baked with now."""
@@ -138,13 +145,15 @@ class Shelf:
         try:
             with self._making:
                 template = self._template(version)
-        except (GuestMissing, LibraryMissing) as error:
+        except (GuestMissing, LibraryNotCached) as error:
             template = _Missing(error)
         spec = version.spec
         functions = {name: function for name, function in self._functions.items() if spec.grants("function", name)}
         tools = {name: tool for name, tool in self._tools.items() if spec.grants("tool", name)}
         native = granted(spec)
-        return Shelved(version, template, functions, tools, _modules(spec, functions, native), native)
+        waiting = frozenset(f"{grant.module.name}.{name}" for grant in native for name in grant.module.waiting())
+        resolver = Resolver(spec, _modules(spec, functions, native))
+        return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter)
 
     def peek(self, template_id: UUID, number: int) -> Shelved | None:
         """A version if it is at hand: at no cost, for the event loop."""
@@ -167,7 +176,7 @@ class Shelf:
 
     def _template(self, version: TemplateVersion) -> Template:
         if not version.baked:
-            raise LibraryMissing("this session could not start: a library of its template was not in the cache")
+            raise LibraryNotCached("this session could not start: a library of its template was not in the cache")
         known = self._templates.get((version.guest, version.baked))
         if known is None:
             guest = self._guests.get(version.guest)
@@ -216,38 +225,37 @@ def _language(spec: TemplateSpec) -> Language:
     raise InvalidValue(f"there is no language {repr(spec.language)[:40]}; there are {', '.join(LANGUAGES)}")
 
 
-def _modules(spec: TemplateSpec, functions: Mapping[str, Function], native: tuple[Grant, ...]) -> Loader:
+def _modules(spec: TemplateSpec, functions: Mapping[str, Function], native: tuple[Grant, ...]) -> Modules:
     """The modules of a template: its files, one for each group of functions that it grants, and native ones, which have two names."""
-    modules: dict[str, Module] = {}
+    baked = stubs(spec.packages) if spec.language == "javascript" else {}
+    found = {name: Module("commonjs", text) for name, text in baked.items()}  # whatever else has this name comes first
     for file in spec.modules:
         module = Module(_kind(file.filename, spec), file.text)
-        modules[file.filename] = module
+        found[file.filename] = module
         if module.kind == "script":  # as Lua names them: require("folder.name")
-            modules[file.filename.removesuffix(".lua").replace("/", ".")] = module
+            found[file.filename.removesuffix(".lua").replace("/", ".")] = module
     groups: dict[str, list[str]] = {}
     for name in functions:
         group, dot, member = name.rpartition(".")
         if dot:
             groups.setdefault(group, []).append(member)
-    for grant in native:
-        groups[grant.module.name] = list(grant.module.functions())
-    modules |= {group: Module("functions", names=tuple(names)) for group, names in groups.items()}
-    return (
-        _Native(modules, {f"{_SCHEME}{grant.module.name}": grant.module.name for grant in native})
-        if native
-        else Modules(modules)
-    )
+    found |= {group: Module("functions", names=tuple(names)) for group, names in groups.items()}
+    found |= {grant.module.name: module_for(grant.module, spec.language) for grant in native}
+    return _Loader(found)
 
 
-class _Native(Modules):
-    """A loader that knows native modules also as `holdfast:name`."""
-
-    def __init__(self, modules: Mapping[str, Module], others: Mapping[str, str]) -> None:
-        super().__init__(modules)
-        self._others = others
+class _Loader(Modules):
+    """A loader that knows native modules also as `holdfast:name`, and says which of them are not granted."""
 
     def resolve(self, specifier: str, referrer: str, kind: str) -> str:
-        return super().resolve(self._others.get(specifier, specifier), referrer, kind)
+        name = specifier.removeprefix(_SCHEME)
+        try:
+            return super().resolve(name, referrer, kind)
+        except HostError:
+            if name in modules():
+                message = f"Invalid module: there is no module {specifier!r}: the template does not grant it"
+                raise HostError(message, code="MODULE_NOT_GRANTED") from None
+            raise
 
 
 def _kind(filename: str, spec: TemplateSpec) -> ModuleKind:

@@ -17,7 +17,7 @@ A query that may not be asked, because its payload is wrong or it would exceed a
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,6 @@ from holdfast.domain import (
     ExecutionStatus,
     HoldfastError,
     InvalidValue,
-    Limit,
     Metrics,
     Origin,
     Query,
@@ -45,13 +44,16 @@ from holdfast.domain import (
     Session,
     SessionState,
     Spent,
+    StateConflict,
     Step,
     check_payload,
     new_id,
     prompt_size,
 )
-from holdfast.runtime._errors import EffectUncertain, HostFailed, LimitExceeded, ReplayDiverged, RuntimeClosed
+from holdfast.runtime._errors import HostFailed, LimitExceeded, ReplayDiverged, RuntimeClosed
+from holdfast.runtime._given_up import Crashed, Dropped, described
 from holdfast.runtime._plain import plain
+from holdfast.runtime.journal import MOST_REFUSED
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung, base_depth
 from holdfast.sandbox import (
@@ -71,7 +73,7 @@ from holdfast.sandbox import (
     ValueRefused,
 )
 from holdfast.sandbox import Query as ScriptQuery
-from holdfast.store import Begun, Commit, Effect, Reply
+from holdfast.store import Begun, Commit, Effect, Reply, StateWrite
 
 if TYPE_CHECKING:
     from holdfast.runtime.core import Core
@@ -95,21 +97,6 @@ class Work:
     begun: Begun | None = None
     durable: bool = False
     """Whether it is in the store that this step runs."""
-
-
-class _Crashed:
-    """An outcome beside those of the sandbox: the step was given up."""
-
-    def __init__(self, error: HoldfastError) -> None:
-        self.error = error
-        self.events = ()
-
-
-class _Dropped(_Crashed):
-    """The session goes on from elsewhere: there is no state to bring in order."""
-
-    def __init__(self) -> None:
-        super().__init__(HoldfastError("the session was rewound"))
 
 
 class Stepper:
@@ -140,17 +127,17 @@ class Stepper:
 
     def drop(self) -> Commit:
         """The commit by which a paused execution ends because the session goes on from elsewhere."""
-        return self._commit(_Dropped(), 0)
+        return self._commit(Dropped(), 0)
 
     def give_up(self, error: HoldfastError) -> Commit:
         """The commit by which a step that cannot be run is rolled back."""
-        return self._commit(_Crashed(error), 0)
+        return self._commit(Crashed(error), 0)
 
     def run(self, *, begin: bool = False, begun: Callable[[], object] | None = None) -> Commit:
         """The commit that makes the step count. With `begin` it is durable first that the step runs; `begun` hears of that."""
         resident, work = self._resident, self._work
         if begin:
-            resident.journal.effects = list(work.begun.effects) if work.begun is not None else []
+            resident.journal.load(list(work.begun.effects) if work.begun is not None else [])
             resident.begin = self._begin
             self._begin()
             if begun is not None:
@@ -164,13 +151,15 @@ class Stepper:
 
     # ---- running -------------------------------------------------------------------------------------------------------------------
 
-    def _run(self) -> Outcome | _Crashed:
+    def _run(self) -> Outcome | Crashed:
         resident, work = self._resident, self._work
         sandbox = resident.awake()
         if resident.is_cancelled():
             sandbox.cancel()
         effects: list[Effect] = list(work.begun.effects) if work.begun is not None else []
         resident.journal.start(sandbox, effects)
+        if resident.state is not None:
+            resident.state.clear()
         resident.begin = self._begin
         self._core.watch.enter(resident)
         request: Request = work.request
@@ -190,59 +179,76 @@ class Stepper:
                 if not refused:
                     if work.begun is not None and isinstance(outcome, _RAN) and resident.journal.is_behind:
                         raise ReplayDiverged
+                    if resident.journal.acted and resident.state is not None and resident.state.writes():
+                        self._begin(settles=True)  # apart, so that others who change the same state do not undo what is known
                     return outcome
                 refusals += 1
                 wall = resident.shelved.limits.wall_ms
                 if refusals > _MOST_REFUSALS or (wall and (time.monotonic() - started) * 1000 > wall):
                     sandbox.close()
-                    return _Crashed(LimitExceeded("the script keeps asking for what is refused"))
+                    return Crashed(LimitExceeded("the script keeps asking for what is refused"))
                 request, seed = Resume(refused), None
         except (RequestRefused, ValueRefused, RuntimeClosed):
             raise
         except (ReplayDiverged, GuestFault) as error:
-            return _Crashed(error)
+            return Crashed(error)
         except BaseException as error:  # a function of the host may raise anything, and is never on the main thread
             if error is self._unwritten:
                 raise
             crash = HostFailed()
             crash.__cause__ = error
             self._core.report(crash)
-            return _Crashed(crash)
+            return Crashed(crash)
         finally:
             self._core.watch.leave(resident)
             with resident.lock:
                 resident.begin = None
 
-    def _begin(self) -> None:
-        """Makes the step durable as it stands: with its request, and the effects that it had so far."""
-        resident, work, execution = self._resident, self._work, self._execution
+    def _begin(self, settles: bool = False) -> None:
+        """Makes the step durable as it stands: with its request, and the effects that it had so far. With `settles`, which only the
+        thread may ask for that runs it, what it did to the state is written as well, and counts whatever becomes of the step.
+        """
+        resident, journal, work = self._resident, self._resident.journal, self._work
         with resident.lock:
             if resident.begin is None:
                 return
-            session = resident.session
-            expected, fence, owner = session.version, session.fence, session.owner
-            commit = self._core.change(session)
-            self._runs()
-            attempts = work.begun.attempts if work.begun is not None else 1
-            if self._core.is_stopping():  # an orderly end is not the step's fault
-                attempts = 0
-            request = request_as_dict(work.request) | {"events": work.events}
-            begun = Begun(execution.id, request, self._now, list(resident.journal.effects), attempts)
-            commit.session, commit.closed, commit.begun = session.copy(), work.closed, begun
-            commit.reply = None if work.durable else work.reply  # once is enough, and twice would be a conflict
-            stored = [execution.copy()]
-            self._as_it_began(commit.session, stored[0])
-            if work.started is not None and not work.durable:
-                commit.new_executions = stored
-            else:
-                commit.executions = stored
+            state = resident.state if settles else None
             try:
-                self._core.committer.commit(commit)
-            except HoldfastError as error:  # the commit at the end of the step must not miss a version that never was
-                session.version, session.fence, session.owner = expected, fence, owner
-                self._unwritten = error
+                self._write(journal.effects if settles else journal.certain, () if state is None else state.writes())
+            except StateConflict:
+                if work.durable:  # it is run again, but not what it did before it came to this state
+                    self._write(journal.certain, ())
                 raise
-            work.durable = True
+            if state is not None:
+                journal.settle()
+                state.clear()
+
+    def _write(self, effects: list[Effect], state: Sequence[StateWrite]) -> None:
+        resident, work, execution = self._resident, self._work, self._execution
+        session = resident.session
+        expected, fence, owner = session.version, session.fence, session.owner
+        commit = self._core.change(session)
+        self._runs()
+        attempts = work.begun.attempts if work.begun is not None else 1
+        if self._core.is_stopping():  # an orderly end is not the step's fault
+            attempts = 0
+        request = request_as_dict(work.request) | {"events": work.events}
+        begun = Begun(execution.id, request, self._now, list(effects), attempts)
+        commit.session, commit.closed, commit.begun, commit.state = session.copy(), work.closed, begun, state
+        commit.reply = None if work.durable else work.reply  # once is enough, and twice would be a conflict
+        stored = [execution.copy()]
+        self._as_it_began(commit.session, stored[0])
+        if work.started is not None and not work.durable:
+            commit.new_executions = stored
+        else:
+            commit.executions = stored
+        try:
+            self._core.committer.commit(commit)
+        except HoldfastError as error:  # the commit at the end of the step must not miss a version that never was
+            session.version, session.fence, session.owner = expected, fence, owner
+            self._unwritten = error
+            raise
+        work.durable = True
 
     def _runs(self) -> None:
         """The session and the execution run, if they did not before."""
@@ -280,6 +286,21 @@ class Stepper:
                 error = plain(payload)
                 text = f"unhandled rejection: {error.get('name')}: {error.get('message')}"
                 self._put(EventType.SYSTEM.value, {"level": "error", "message": text})
+
+        if self._resident.journal.refused:
+            self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        """What the script called and was not granted, or not so."""
+        journal = self._resident.journal
+        refused, journal.refused = journal.refused, []
+        for name, code, message in refused[:MOST_REFUSED]:
+            self._put(
+                EventType.SYSTEM.value,
+                {"level": "warn", "message": f"{name} was refused: {message}", "code": code, "call": name},
+            )
+        if len(refused) > MOST_REFUSED:
+            self._put(EventType.SYSTEM.value, {"level": "warn", "message": "more calls were refused, which are not listed"})
 
     def _close_query(self, query: Query, state: QueryState) -> None:
         query.state = QUERY.next(query.state, state)
@@ -360,7 +381,7 @@ class Stepper:
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------
 
-    def _commit(self, outcome: Outcome | _Crashed, used: float) -> Commit:
+    def _commit(self, outcome: Outcome | Crashed, used: float) -> Commit:
         resident, work, execution, now = self._resident, self._work, self._execution, self._time
         session = resident.session
         commit = self._core.change(session)
@@ -385,6 +406,8 @@ class Stepper:
             checkpoint = self._checkpoint(number)
         else:
             checkpoint = self._roll_back(outcome, number)
+        if resident.state is not None and isinstance(outcome, _RAN):
+            commit.state = resident.state.writes()
         if not resident.open or type(outcome) is not Paused:
             session.wake_at = None
         else:
@@ -466,17 +489,17 @@ class Stepper:
         for query in list(resident.open.values()):
             self._close_query(query, QueryState.CANCELLED)
 
-    def _roll_back(self, outcome: Breached | Cancelled | _Crashed, number: int) -> Checkpoint | None:
+    def _roll_back(self, outcome: Breached | Cancelled | Crashed, number: int) -> Checkpoint | None:
         """The step does not count. If the script was paused before it, it is dropped where it stood."""
         resident, work = self._resident, self._work
         resident.hibernate()
-        drop = work.started is None and not isinstance(outcome, _Dropped)
+        drop = work.started is None and not isinstance(outcome, Dropped)
         if drop:
             self._take(resident.awake().step(Abandon(), now=self._now))
-        described, status = _described(outcome)
+        why, status = described(outcome)
         level = "info" if status is ExecutionStatus.CANCELLED else "error"
-        self._put(EventType.SYSTEM.value, {"level": level} | described)
-        self._fail(described, described["code"], status)
+        self._put(EventType.SYSTEM.value, {"level": level} | why)
+        self._fail(why, why["code"], status)
         return self._checkpoint(number) if drop else None
 
     def _checkpoint(self, number: int) -> Checkpoint:
@@ -503,26 +526,3 @@ class Stepper:
             else:
                 wake_at = query.payload["wake_at"]
         return Checkpoint(depth, base.at if base else None, sealed, tuple(waiting), wake_at)
-
-
-def _described(outcome: Breached | Cancelled | _Crashed) -> tuple[dict[str, Any], ExecutionStatus]:
-    """Why a step was rolled back, and what that makes of its execution."""
-    if isinstance(outcome, _Dropped):
-        return {"name": "Cancelled", "message": str(outcome.error), "code": "CANCELLED"}, ExecutionStatus.CANCELLED
-    if isinstance(outcome, Cancelled):
-        described = {"name": "Cancelled", "message": "the execution was cancelled", "code": "CANCELLED"}
-        return described, ExecutionStatus.CANCELLED
-    if isinstance(outcome, _Crashed):
-        error = outcome.error
-        return {"name": type(error).__name__, "message": str(error), "code": error.code}, ExecutionStatus.ERROR
-    breach = outcome.breach
-    limit = {"limit": breach.limit.value, "allowed": breach.allowed, "actual": breach.actual}
-    timed = breach.limit in (Limit.WALL, Limit.CPU)
-    status = ExecutionStatus.TIMEOUT if timed else ExecutionStatus.ERROR
-    return {"name": "LimitExceeded", "message": str(breach), "code": LimitExceeded.code} | limit, status
-
-
-def uncertain() -> Answer:
-    """What a script is told of a tool that may have run."""
-    error = EffectUncertain()
-    return Answer(error={"message": str(error), "code": error.code})

@@ -22,7 +22,7 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     IdempotencyConflict,
-    LibraryMissing,
+    LibraryNotCached,
     Metrics,
     Node,
     Origin,
@@ -83,7 +83,7 @@ class _Place:
 def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     session = resident.session
     if not resident.shelved.version.baked:
-        raise LibraryMissing("this session could not start: there is nothing to go on from")
+        raise LibraryNotCached("this session could not start: there is nothing to go on from")
     number = session.head if number is None else number
     origin = Origin(session.id, number) if number else _beginning(core, session)
     if origin is None:

@@ -13,7 +13,7 @@ HoldfastError
     │   ├── UnknownQuery      an answer to a query that was never asked
     │   └── QueryNotOpen      an answer to a query that has one, or was cancelled
     ├── ValueRefused          a Python value that cannot cross into a guest
-    ├── TemplateFailed        a library or startup file raised, waited, or broke a limit
+    ├── TemplateFailed        a startup file raised, waited, or broke a limit; LibraryLoadFailed: a library did
     ├── ImageError
     │   ├── ImageDamaged      truncated, altered, or sealed with another key
     │   ├── ImageForeign      made by another guest or template, or a delta against another image
@@ -106,10 +106,21 @@ class ValueRefused(SandboxError):
 
 
 class TemplateFailed(SandboxError):
-    """A library or startup file of the template did not run to its end."""
+    """A startup file of the template did not run to its end."""
 
     code = "TEMPLATE_FAILED"
     fault = Fault.SCRIPT
+
+    def __init__(self, message: str | None = None, *, startup: int | None = None) -> None:
+        super().__init__(message)
+        self.startup = startup
+        """Which of the startup files it was."""
+
+
+class LibraryLoadFailed(TemplateFailed):
+    """A library of the template did not run to its end."""
+
+    code = "LIBRARY_LOAD_FAILED"
 
 
 class ImageError(SandboxError):

@@ -61,7 +61,8 @@ def _parts(request: Request) -> tuple[int, list[bytes]]:
     if isinstance(request, Evaluate):
         return _EVALUATE, [_sized(_source(request.source)), _sized(_source(request.filename))]
     if isinstance(request, RunFile):
-        return _RUN_FILE, [_sized(part) for part in (_source(request.source), _source(request.filename), encode(request.args))]
+        given = [request.args] if request.env is None else [request.args, request.env]
+        return _RUN_FILE, [_sized(part) for part in (_source(request.source), _source(request.filename), *map(encode, given))]
     if isinstance(request, Call):
         return _CALL, [_sized(_source(request.function)), _sized(encode(list(request.args)))]
     if isinstance(request, Seal):

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import wasmtime
 from wasmtime import _bindings as bindings
@@ -25,6 +25,7 @@ from holdfast.sandbox._stack import NATIVE_STACK
 from holdfast.sandbox._ticker import Ticker
 from holdfast.sandbox._unchecked import Unchecked
 from holdfast.sandbox._xor import Xor
+from holdfast.sandbox.host import Loader
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.template import Source, Template, build_template
 
@@ -165,10 +166,19 @@ class Guest:
         return Control._make(_CONTROL.unpack(ctypes.string_at(instance.base + self.control_at, _CONTROL.size)))
 
     def template(
-        self, libraries: Sequence[Source] = (), startup: Sequence[Source] = (), *, limits: Limits | None = None
+        self,
+        libraries: Sequence[Source] = (),
+        startup: Sequence[Source] = (),
+        *,
+        limits: Limits | None = None,
+        modules: Loader | None = None,
+        inputs: Sequence[Any] = (),
     ) -> Template:
-        """A template: this guest after these libraries and startup files have run. Made once, then kept by digest."""
-        return build_template(self, tuple(libraries), tuple(startup), limits or Limits())
+        """A template: this guest after these libraries and startup files have run. Made once, then kept by digest.
+
+        Startup files may load `modules`; `inputs` is what those are made from, as JSON.
+        """
+        return build_template(self, tuple(libraries), tuple(startup), limits or Limits(), modules, inputs)
 
 
 def _compiled(engine: Engine, digest: bytes, wasm: bytes) -> wasmtime.Module:

@@ -19,11 +19,12 @@ _decode: Final = json.JSONDecoder().raw_decode
 class Module(NamedTuple):
     """A module that a script may load.
 
-    `module` is an ES module, `commonjs` a CommonJS one, `script` a Lua chunk, `json` data. `functions` is a module of host
-    functions: `names` are its members, and each is the host function called "<module>.<member>".
+    `module` is an ES module, `commonjs` a CommonJS one, `either` the latter if it compiles as that and else the former; `script` is a
+    Lua chunk, `json` data. `functions` is a module of host functions: `names` are its members, and each is the host function called
+    "<module>.<member>".
     """
 
-    kind: Literal["module", "commonjs", "script", "json", "functions"]
+    kind: Literal["module", "commonjs", "either", "script", "json", "functions"]
     source: str = ""
     names: tuple[str, ...] = ()
 
@@ -59,6 +60,9 @@ class Modules:
 
     def load(self, name: str) -> Module:
         return self._modules[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._modules
 
 
 class _NoModules:

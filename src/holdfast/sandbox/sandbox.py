@@ -19,7 +19,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -137,9 +137,17 @@ class Sandbox:
         """Runs a snippet. See `Evaluate`."""
         return self.step(Evaluate(source, filename), now=now)
 
-    def run_file(self, source: str | bytes, filename: str, args: Any = None, *, now: float | None = None) -> Outcome:
+    def run_file(
+        self,
+        source: str | bytes,
+        filename: str,
+        args: Any = None,
+        env: Mapping[str, Any] | None = None,
+        *,
+        now: float | None = None,
+    ) -> Outcome:
         """Runs a file. See `RunFile`."""
-        return self.step(RunFile(source, filename, args), now=now)
+        return self.step(RunFile(source, filename, args, env), now=now)
 
     def call(self, function: str, *args: Any, now: float | None = None) -> Outcome:
         """Calls a global function. See `Call`."""

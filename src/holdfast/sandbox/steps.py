@@ -46,11 +46,15 @@ class Evaluate(NamedTuple):
 
 
 class RunFile(NamedTuple):
-    """Run a file. In JavaScript one with `import` or `export` is a module, and its value is its default export."""
+    """Run a file. In JavaScript one with `import` or `export` is a module, and its value is its default export.
+
+    It finds `args` in the global `__ARGS__`. With an `env` it finds both by the names `args`, `env` and `__ENV__` too.
+    """
 
     source: str | bytes
     filename: str
     args: Any = None
+    env: Mapping[str, Any] | None = None
 
 
 class Call(NamedTuple):

@@ -8,20 +8,20 @@ import ctypes
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import zstandard
 
 from holdfast.domain import Limits
 from holdfast.sandbox._crossing import Instance
-from holdfast.sandbox._errors import ImageForeign, ImageTooLarge, TemplateFailed
+from holdfast.sandbox._errors import ImageForeign, ImageTooLarge, LibraryLoadFailed, TemplateFailed
 from holdfast.sandbox._pages import PAGE, MemoryFile, filled_runs, page_of
-from holdfast.sandbox.host import Host
+from holdfast.sandbox.host import Host, Loader
 from holdfast.sandbox.image import LARGEST, Image, Label, open_image
 from holdfast.sandbox.sandbox import Sandbox
-from holdfast.sandbox.steps import Breached, Evaluate, Failed, Paused, Seal
+from holdfast.sandbox.steps import Breached, Evaluate, Failed, Outcome, Paused, RunFile, Seal
 
 if TYPE_CHECKING:
     from holdfast.sandbox.guest import Guest
@@ -31,10 +31,11 @@ _NO_HOST: Final = Host()
 
 
 class Source(NamedTuple):
-    """A file that becomes part of a template."""
+    """A file that becomes part of a template. One that must be `pure` reaches for modules of the template only, and says nothing."""
 
     filename: str
     text: str
+    pure: bool = False
 
 
 class Template:
@@ -92,29 +93,69 @@ def _runs(content: bytes) -> Iterator[tuple[int, bytes]]:
         yield first * PAGE, content[first * PAGE : (first + count) * PAGE]
 
 
-def build_template(guest: "Guest", libraries: tuple[Source, ...], startup: tuple[Source, ...], limits: Limits) -> Template:
-    """Takes a template from the cache, or bakes and keeps it."""
-    inputs = [guest.digest.hex(), [*libraries], [*startup]]
-    name = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+def build_template(
+    guest: "Guest",
+    libraries: tuple[Source, ...],
+    startup: tuple[Source, ...],
+    limits: Limits,
+    modules: Loader | None,
+    inputs: Sequence[Any],
+) -> Template:
+    """Takes a template from the cache, or bakes and keeps it. `inputs` tell its modules from others."""
+    name = hashlib.sha256(json.dumps([guest.digest.hex(), libraries, startup, inputs]).encode()).hexdigest()
     cache = guest.engine.templates
     kept = cache.read(name)
     if kept is not None:
         return Template(guest, zstandard.ZstdDecompressor().decompress(kept, max_output_size=LARGEST))
-    content = _bake(guest, (*libraries, *startup), limits)
+    content = _bake(guest, libraries, startup, limits, modules)
     cache.write(name, zstandard.ZstdCompressor(level=3).compress(content))
     return Template(guest, content)
 
 
-def _bake(guest: "Guest", sources: tuple[Source, ...], limits: Limits) -> bytes:
-    """Runs the sources in a fresh guest, with the clock at zero and no host, and takes its memory."""
+def _bake(
+    guest: "Guest", libraries: tuple[Source, ...], startup: tuple[Source, ...], limits: Limits, modules: Loader | None
+) -> bytes:
+    """Runs the sources in a fresh guest, with the clock at zero, and takes its memory. Startup files have modules, and no functions."""
     with Sandbox(guest, guest.start(limits.mem_mb * _MEGABYTE), limits, _NO_HOST, None, 0, None) as sandbox:
-        for source in sources:
-            outcome = sandbox.step(Evaluate(source.text, source.filename), now=0.0)
-            if isinstance(outcome, Failed):
-                raise TemplateFailed(f"{source.filename}: {outcome.error.name}: {outcome.error.message}")
-            if isinstance(outcome, Paused):
-                raise TemplateFailed(f"{source.filename} waits for an answer, which a template cannot have")
-            if isinstance(outcome, Breached):
-                raise TemplateFailed(f"{source.filename}: {outcome.breach}")
+        for source in libraries:
+            problem = _problem(source, sandbox.step(Evaluate(source.text, source.filename), now=0.0))
+            if problem:
+                raise LibraryLoadFailed(problem)
+        for number, source in enumerate(startup):
+            sandbox.host = (_Closed if source.pure else Host)(modules=modules)
+            try:
+                problem = _problem(source, sandbox.step(RunFile(source.text, source.filename), now=0.0))
+            except _Reached:
+                problem = f"{source.filename} reaches for something that a template does not have"
+            if problem:
+                raise TemplateFailed(problem, startup=number)
+        sandbox.host = _NO_HOST
         sandbox.step(Seal(), now=0.0)
         return sandbox.content()
+
+
+def _problem(source: Source, outcome: Outcome) -> str:
+    """Why a source cannot be part of a template. Empty: it can."""
+    if isinstance(outcome, Failed):
+        return f"{source.filename}: {outcome.error.name}: {outcome.error.message}"
+    if isinstance(outcome, Paused):
+        return f"{source.filename} waits for an answer, which a template cannot have"
+    if isinstance(outcome, Breached):
+        return f"{source.filename}: {outcome.breach}"
+    if source.pure and outcome.events:
+        return f"{source.filename} says something, which nobody would hear"
+    return ""
+
+
+class _Reached(Exception):
+    """A source asked for what is not there, and must not go on with another answer than it will get in a session."""
+
+
+class _Closed(Host):
+    """Offers modules, and stops whoever asks for anything else."""
+
+    def answer(self, operation: int, request: bytes, now: float) -> tuple[bytes, float]:
+        reply = self._answer(operation, request)
+        if reply[:1] == b"e":
+            raise _Reached
+        return reply, now

@@ -14,7 +14,20 @@ from holdfast.store._errors import (
     StoreUnknown,
 )
 from holdfast.store.address import open_store
-from holdfast.store.protocol import Begun, Commit, Effect, Link, Loaded, Page, Rebased, Reply, Store, ToldStep
+from holdfast.store.protocol import (
+    Begun,
+    Commit,
+    Effect,
+    Link,
+    Loaded,
+    Page,
+    Rebased,
+    Reply,
+    StateRow,
+    StateWrite,
+    Store,
+    ToldStep,
+)
 
 __all__ = [
     "Begun",
@@ -26,6 +39,8 @@ __all__ = [
     "Page",
     "Rebased",
     "Reply",
+    "StateRow",
+    "StateWrite",
     "Store",
     "StoreDamaged",
     "StoreError",

@@ -23,15 +23,17 @@ from holdfast.domain import (
     QueryNotFound,
     Session,
     SessionNotFound,
+    StateConflict,
     Step,
     Template,
     TemplateNotFound,
     TemplateVersion,
     VersionConflict,
+    session_root,
 )
 from holdfast.store import _rows as rows
 from holdfast.store._errors import LeaseLost
-from holdfast.store.protocol import Begun, Commit, Link, Rebased, Reply
+from holdfast.store.protocol import Begun, Commit, Link, Rebased, Reply, StateRow, StateWrite
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -85,6 +87,8 @@ class Tables:
     replies: dict[str, Reply] = field(default_factory=dict)
     nodes: dict[UUID, int] = field(default_factory=dict)
     documents: dict[str, tuple[int, str]] = field(default_factory=dict)
+    state: dict[str, dict[str, StateRow]] = field(default_factory=dict)
+    """By namespace and key."""
     feed: list[tuple[int, UUID, int]] = field(default_factory=list)
     """Steps in the order in which they were committed: a place, and where the step is."""
     fed: int = 0
@@ -125,6 +129,11 @@ class Tables:
             and checkpoint.base is not None
             and checkpoint.base.session_id == session_id
         ]
+
+    def drop_state(self, root: str) -> None:
+        """All namespaces whose names begin with this."""
+        for namespace in [name for name in self.state if name.startswith(root)]:
+            del self.state[namespace]
 
 
 class Writing:
@@ -234,6 +243,21 @@ class Writing:
             self._rebase(rebased)
         for number in commit.pruned:
             self._prune(Origin(session_id, number))
+        for write in commit.state:
+            self._state(write, rows.signed(commit.token))
+
+    def _state(self, write: StateWrite, version: int) -> None:
+        keys = self._tables.state.setdefault(write.namespace, {})
+        row = keys.get(write.key)
+        if write.expected is not None and write.expected != (0 if row is None else row.version):
+            raise StateConflict(write.namespace)
+        if write.value is not None:
+            self._put(keys, write.key, StateRow(write.key, write.value, version, write.expires_at))
+        elif row is None or write.expected is None:
+            raise StateConflict(write.namespace)
+        else:
+            del keys[write.key]
+            self._undo.append(lambda: keys.__setitem__(write.key, row))
 
     def _reply(self, reply: Reply) -> None:
         old = self._tables.replies.get(reply.key)
@@ -296,6 +320,7 @@ class Writing:
         except BaseException:
             self._roll_back()
             raise
+        tables.drop_state(session_root(session_id))
         tables.feed = [told for told in tables.feed if told[1] != session_id]
         for execution in [e.id for e in tables.executions.values() if e.session_id == session_id]:
             del tables.executions[execution], tables.keys[execution]

@@ -18,14 +18,16 @@ from holdfast.domain import (
     Origin,
     QueryNotFound,
     SessionNotFound,
+    StateConflict,
     TemplateNotFound,
     VersionConflict,
+    session_root,
 )
 from holdfast.store._errors import LeaseLost, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.store._postgresql_connections import Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_group import parameters
-from holdfast.store._rows import error_row, reply_row, session_fixed_row, signed
+from holdfast.store._rows import error_row, reply_row, session_fixed_row, signed, state_range, state_row
 from holdfast.store.protocol import Commit, Rebased, Reply
 
 _STATEMENT: Final = b"holdfast_commit"
@@ -97,6 +99,7 @@ class Committer:
             for key, commit in zip(keys, commits, strict=True):
                 if key:
                     self._write_rest(cursor, key, commit)
+            self._write_state(cursor, [commit for key, commit in zip(keys, commits, strict=True) if key and commit.state])
             return keys
 
     def _create(self, cursor: Cursor, commit: Commit) -> None:
@@ -125,6 +128,15 @@ class Committer:
             needed = {"id": commit.session.id, "numbers": commit.pruned}
             if _scalar(cursor.execute(self._queries["is_needed"], needed)):
                 raise VersionConflict("Another session was forked from this checkpoint in between.")
+
+    def _write_state(self, cursor: Cursor, commits: list[Commit]) -> None:
+        """Last of all, and in the order of the keys in every process, for the same reason as sessions."""
+        writes = [(write, state_row(write, commit)) for commit in commits for write in commit.state]
+        writes.sort(key=lambda pair: pair[0][:2])
+        for write, row in writes:
+            name = "delete_state" if write.value is None else "put_state"
+            if not cursor.execute(self._queries[name], row).rowcount:
+                raise StateConflict(write.namespace)
 
     def _reply(self, cursor: Cursor, reply: Reply) -> None:
         row = reply_row(reply)
@@ -189,11 +201,12 @@ class Committer:
         if _scalar(cursor.execute(self._queries["has_dependents"], values)):
             raise VersionConflict("Another session was forked from this one in between.")
         cursor.execute(self._queries["delete_session"], {"key": key})
+        cursor.execute(self._queries["delete_states"], state_range(session_root(session_id)))
 
 
 def _is_rare(commit: Commit) -> bool:
     """Whether it has parts that are not in the statement of a group."""
-    if commit.expected is None or commit.errors or commit.reply or commit.pruned or commit.rebased:
+    if commit.expected is None or commit.errors or commit.reply or commit.pruned or commit.rebased or commit.state:
         return True
     return bool(_foreign_bases(commit))
 

@@ -40,7 +40,7 @@ from holdfast.domain import (
     Worktree,
 )
 from holdfast.store._errors import StoreDamaged
-from holdfast.store.protocol import Begun, Effect, Link, Reply
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Reply, StateRow, StateWrite
 
 Row = tuple[Any, ...]
 
@@ -434,3 +434,25 @@ def reply_of(row: Row) -> Reply:
     """The order of `reply_row`."""
     key, request, outcome, created_at = row
     return Reply(read_plain(key), read_plain(request), unpack(outcome), created_at)
+
+
+def state_row(write: StateWrite, commit: Commit) -> dict[str, Any]:
+    """By name. A commit's token is the version of all rows that it writes: no other commit has it."""
+    return {
+        "namespace": plain(write.namespace),
+        "key": plain(write.key),
+        "value": write.value,
+        "version": signed(commit.token),
+        "expires_at": write.expires_at,
+        "expected": write.expected,
+    }
+
+
+def state_of(row: Row) -> StateRow:
+    """key, value, version, expires_at."""
+    return StateRow(read_plain(row[0]), row[1], row[2], row[3])
+
+
+def state_range(root: str) -> dict[str, str]:
+    """Where namespaces lie that begin with a text which ends in a slash: after a slash comes a zero."""
+    return {"root": plain(root), "end": plain(root[:-1] + "0")}

@@ -21,8 +21,10 @@ from holdfast.domain import (
     Origin,
     QueryNotFound,
     SessionNotFound,
+    StateConflict,
     TemplateNotFound,
     VersionConflict,
+    session_root,
 )
 from holdfast.store._errors import LeaseLost, StoreError
 from holdfast.store._rows import (
@@ -39,6 +41,8 @@ from holdfast.store._rows import (
     session_fixed_row,
     session_row,
     signed,
+    state_range,
+    state_row,
     step_row,
 )
 from holdfast.store.protocol import Commit, Rebased
@@ -142,7 +146,7 @@ class Committer:
                 asked.append((place + _checked(number), *fixed, *query_row(query)))
             for query in commit.closed:
                 closed.append((*query_row(query), place + _checked(query.number)))  # noqa: PERF401
-            if commit.ended or commit.begun or commit.errors or commit.reply or commit.pruned or commit.rebased:
+            if commit.ended or commit.begun or commit.errors or commit.reply or commit.pruned or commit.rebased or commit.state:
                 others.append((key, commit))
         if sessions and cursor.executemany(self._sql["update_session"], sessions).rowcount != len(sessions):
             raise self._missed(cursor, commits[0])
@@ -215,6 +219,10 @@ class Committer:
             needed = {"session": key, "session_id": commit.session.id.bytes, "number": number}
             if cursor.execute(self._sql["is_needed"], needed).fetchone()[0]:
                 raise VersionConflict("Another session was forked from this checkpoint in between.")
+        for write in commit.state:
+            name = "delete_state" if write.value is None else "put_state"
+            if not cursor.execute(self._sql[name], state_row(write, commit)).rowcount:
+                raise StateConflict(write.namespace)
 
     def rebase(self, cursor: sqlite3.Cursor, rebased: Rebased) -> None:
         """Gives a checkpoint another base; the beginning of a fork becomes its own by that."""
@@ -281,6 +289,7 @@ class Committer:
         cursor.execute(self._sql["delete_queries"], (key << NUMBER_BITS, key + 1 << NUMBER_BITS))
         cursor.execute(self._sql["keep_last_key"], (key,))
         cursor.execute(self._sql["delete_session"], (key,))
+        cursor.execute(self._sql["delete_states"], state_range(session_root(session_id)))
         cursor.execute(self._sql["drop_old_keys"])
         self._keys.pop(session_id.int, None)
 

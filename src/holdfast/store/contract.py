@@ -19,7 +19,8 @@ from holdfast.store._contract_feed import FeedContract
 from holdfast.store._contract_records import RecordContract
 from holdfast.store._contract_runs import RunContract
 from holdfast.store._contract_sessions import SessionContract
+from holdfast.store._contract_state import StateContract
 
 
-class StoreContract(SessionContract, RunContract, FeedContract, CheckpointContract, RecordContract):
+class StoreContract(SessionContract, RunContract, FeedContract, CheckpointContract, RecordContract, StateContract):
     """All of it."""

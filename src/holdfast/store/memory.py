@@ -35,17 +35,19 @@ from holdfast.domain import (
     TemplateNotFound,
     TemplateVersion,
     VersionConflict,
+    template_root,
 )
 from holdfast.store._errors import StoreUnavailable
 from holdfast.store._memory_commits import Tables, Writing, copy_error, copy_execution, copy_query, copy_reply, copy_session
 from holdfast.store._memory_feed import FeedReads
+from holdfast.store._memory_state import StateReads
 from holdfast.store._rows import begun_of, begun_text, cursor, nearest, pack, read_cursor, unpack, version_of, version_row
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
 
 Item = TypeVar("Item")
 
 
-class MemoryStore(FeedReads):
+class MemoryStore(FeedReads, StateReads):
     """Dictionaries and one lock. It says of itself what a file would: once closed, it cannot be reached."""
 
     def __init__(self) -> None:
@@ -138,6 +140,7 @@ class MemoryStore(FeedReads):
             if any(session.template_id == template_id for session in self._kept.sessions.values()):
                 raise TemplateInUse
             del self._kept.templates[template_id]
+            self._kept.drop_state(template_root(template_id))
             gone = {version.baked for version in self._kept.versions.pop(template_id).values()}
             for baked in gone - {version.baked for group in self._kept.versions.values() for version in group.values()}:
                 self._kept.blobs.pop(baked, None)

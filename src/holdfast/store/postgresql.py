@@ -29,6 +29,7 @@ from holdfast.domain import (
     TemplateNotFound,
     TemplateVersion,
     VersionConflict,
+    template_root,
 )
 from holdfast.store import _rows
 from holdfast.store._postgresql_commit import Committer
@@ -36,6 +37,7 @@ from holdfast.store._postgresql_connections import LONGEST_HELD, Connection, Con
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_feed import FeedReads
 from holdfast.store._postgresql_schema import migrate
+from holdfast.store._postgresql_state import StateReads
 from holdfast.store._rows import Row, cursor, pack, plain, read_cursor, read_plain, unpack
 from holdfast.store._sql import load_migrations, load_queries
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
@@ -46,7 +48,7 @@ _SESSION: Final = 25
 """How many columns a session has."""
 
 
-class PostgresqlStore(FeedReads):
+class PostgresqlStore(FeedReads, StateReads):
     """A store at an address as libpq knows them. Its tables are made, or brought up to date, in the first schema of the search path.
 
     >>> PostgresqlStore("postgresql://localhost/holdfast?options=-csearch_path%3Dmine")  # doctest: +SKIP
@@ -174,6 +176,7 @@ class PostgresqlStore(FeedReads):
             if gone is None and not again:
                 raise TemplateNotFound
             connection.execute(self._queries["drop_baked"], ([digest for (digest,) in baked],))
+            connection.execute(self._queries["delete_states"], _rows.state_range(template_root(template_id)))
 
         self._write_versions(work)
 

@@ -77,6 +77,21 @@ class Reply(NamedTuple):
     created_at: int
 
 
+class StateWrite(NamedTuple):
+    """A change of one key of the state.
+
+    `expected` is the version that its row must still have; 0: there must be none; None: whatever is there. With the value None the row is
+    deleted, which must be one that was seen. Each commit gives what it writes a version that no row ever had.
+    """
+
+    namespace: str
+    key: str
+    value: str | None
+    """As JSON."""
+    expected: int | None = None
+    expires_at: int | None = None
+
+
 class Rebased(NamedTuple):
     """A checkpoint whose base goes away: its image is now against another base."""
 
@@ -111,6 +126,8 @@ class Commit:
     pruned: list[int] = field(default_factory=list)
     """Numbers of steps whose checkpoints go away; their events stay."""
     rebased: list[Rebased] = field(default_factory=list)
+    state: Sequence[StateWrite] = ()
+    """Each key once. `StateConflict` if one of them has another version now; then nothing of this commit is written."""
 
 
 # ---- what is read ------------------------------------------------------------------------------------------------------------------
@@ -134,6 +151,16 @@ class Loaded:
     open: list[Query]
     begun: Begun | None
     chain: list[Link]
+
+
+class StateRow(NamedTuple):
+    """A key of the state as it is."""
+
+    key: str
+    value: str
+    """As JSON."""
+    version: int
+    expires_at: int | None = None
 
 
 class ToldStep(NamedTuple):
@@ -301,6 +328,22 @@ class Store(Protocol):
 
     def resolve_error(self, session_id: UUID, error_id: UUID, at: int) -> None:
         """`ErrorEntryNotFound`."""
+
+    # ---- state: values by namespace and key, changed by commits. What is below session/<id>/ and template/<id>/ goes with that
+
+    def get_state(self, namespace: str, key: str) -> StateRow | None:
+        """Also if its time is up, as long as it has not been dropped."""
+
+    def list_state(
+        self, namespace: str, *, now: int, prefix: str = "", limit: int = 1000, after: str | None = None
+    ) -> Page[str]:
+        """The keys that begin with this and whose time is not up, sorted by code points."""
+
+    def count_state(self, root: str, now: int) -> int:
+        """How many keys there are in all namespaces whose names begin with this, which ends in a slash."""
+
+    def drop_state(self, before: int) -> int:
+        """Forgets those whose time was up before; tells how many."""
 
     # ---- requests
 

@@ -16,6 +16,7 @@ from holdfast.domain import (
     TemplateNotFound,
     TemplateVersion,
     VersionConflict,
+    template_root,
 )
 from holdfast.store._rows import (
     Row,
@@ -26,6 +27,7 @@ from holdfast.store._rows import (
     read_plain,
     reply_of,
     reply_row,
+    state_range,
     template_of,
     template_row,
     unpack,
@@ -37,13 +39,14 @@ from holdfast.store._sqlite_commits import Committer
 from holdfast.store._sqlite_feed import FeedReads
 from holdfast.store._sqlite_file import File
 from holdfast.store._sqlite_sessions import SessionReads
+from holdfast.store._sqlite_state import StateReads
 from holdfast.store.protocol import Commit, Page, Rebased, Reply
 
 _DAY_MS: Final = 86_400_000
 _END: Final = (1 << 63) - 1
 
 
-class SqliteStore(SessionReads, FeedReads):
+class SqliteStore(SessionReads, FeedReads, StateReads):
     """A store in one SQLite file, which is made if it is not there.
 
     `patience_ms` is how long a call waits for other processes that write. `migrations` is for tests.
@@ -147,6 +150,7 @@ class SqliteStore(SessionReads, FeedReads):
             if not writing.rowcount:
                 raise TemplateNotFound
             writing.executemany(self._sql["drop_baked"], baked)
+            writing.execute(self._sql["delete_states"], state_range(template_root(template_id)))
 
     def put_blob(self, digest: bytes, data: bytes) -> None:
         with self._file.write() as writing:

@@ -122,7 +122,7 @@ def test_LIB_03_LIB_04_fixed_a_missing_library_has_a_code(
     api: httpx2.Client, template: dict[str, Any], worktree: Path, cache: Path
 ) -> None:
     _with_lodash(api, template)
-    error = refused(api.post("/sessions", json=in_worktree(template, worktree)), 422, "LIBRARY_MISSING")
+    error = refused(api.post("/sessions", json=in_worktree(template, worktree)), 422, "LIBRARY_NOT_CACHED")
     assert "failed to load libraries" in error["message"]
     assert str(cache) not in error["message"]
     session = ok(api.get(f"/sessions/{error['details']['session_id']}"))

@@ -1,14 +1,16 @@
 """`holdfast template`: what sessions are made from."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli._exits import usage
+from holdfast.cli._explaining import explained
 from holdfast.cli._given import limits_of
 from holdfast.cli._remote import plain, template_id
 from holdfast.cli._tables import listing, pairs, shown
-from holdfast.cli._terminal import print_json
+from holdfast.cli._terminal import harmless, print_json
 from holdfast.cli.commands import Json, Limited, Limits, TemplateArgument, command, group, json_object, said
 
 app = group("Templates: what sessions start from and may reach.")
@@ -78,6 +80,35 @@ def get(context: typer.Context, template: TemplateArgument, json: Json = False) 
     _section("Startup Files", [f"[{f['order_index']}] {f['mode']} {f['path']}" for f in found["startup_files"]])
     _section("Exposed Modules", one["exposed_modules"])
     _section("Loaded Libraries", one["libraries"])
+
+
+@command(app, "show", "holdfast template show first", "holdfast template show first --json")
+def show(context: typer.Context, template: TemplateArgument, json: Json = False) -> None:
+    """Shows what sessions of a template may reach, and why: its effective policy."""
+    with said(context).client() as client:
+        found = plain(client.templates.get(template_id(client, template)))
+    if json:
+        print_json(found)
+        return
+    one = found["template"]
+    pairs(
+        {"ID": one["id"], "Name": one["name"], "Engine": one["engine"], "Version": one["version"], "Active": one["is_active"]}
+    )
+    columns = {"Kind": "kind", "Name": "name", "Granted": "granted", "Reason": "reason", "Config": "config"}
+    listing(json, found["policy"], columns, "No policy found")
+
+
+@command(app, "explain", "holdfast template explain first")
+def explain(context: typer.Context, template: TemplateArgument, json: Json = False) -> None:
+    """Tells what a script of a template can and cannot do."""
+    with said(context).client() as client:
+        found = plain(client.templates.get(template_id(client, template)))
+    lines = list(explained(found))
+    if json:
+        print_json(lines)
+        return
+    for line in lines:
+        print(harmless(line, sys.stdout))
 
 
 def _section(title: str, lines: list[str]) -> None:
@@ -194,14 +225,16 @@ def remove_startup(
 # ---- capabilities ------------------------------------------------------------------------------------------------------------------
 
 
-@command(app, "add-capability", "holdfast template add-capability first --kind tool --name ship")
+@command(app, "add-capability", "holdfast template add-capability first --name fs --config '{\"write\": true}'")
 def add_capability(
     context: typer.Context,
     template: TemplateArgument,
     name: Name,
     kind: Annotated[str, typer.Option("--kind", help="module, function or tool.")] = "module",
     config: Annotated[str, typer.Option("--config", help="Its configuration, as a JSON object.")] = "{}",
-    enabled: Annotated[bool, typer.Option("--enabled/--disabled", help="Whether it grants anything yet.")] = True,
+    enabled: Annotated[
+        bool, typer.Option("--enabled/--disabled", help="Whether it grants what it names, or denies it.")
+    ] = True,
     json: Json = False,
 ) -> None:
     """Lets sessions of a template reach something."""

@@ -79,9 +79,9 @@ def list_libraries(context: typer.Context, template: TemplateArgument, limit: Li
 @command(app, "list-available-modules", "holdfast template list-available-modules")
 def list_available_modules(json: Json = False) -> None:
     """Shows the native modules that there are, as JSON. Asks no daemon."""
-    from holdfast.capabilities import MODULES
+    from holdfast.capabilities import describe
 
-    _catalogue(MODULES, json)
+    _catalogue(tuple(describe()), json)
 
 
 @command(app, "list-available-libraries", "holdfast template list-available-libraries")

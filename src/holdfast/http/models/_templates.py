@@ -70,9 +70,9 @@ class CloneRequest(Given):
 
 
 class NewCapability(Given):
-    """A capability to be granted, or only noted if it is not enabled."""
+    """A capability that grants something, or denies it if it is not enabled."""
 
-    kind: Name
+    kind: Name = Field(description="`module`, `function` or `tool`.")
     name: Name
     enabled: bool | None = None
     config: Object | None = None
@@ -153,11 +153,24 @@ class StartupFile(Told):
     mode: str
 
 
+class Permission(Told):
+    """What sessions may reach, or may not, and why. `config` is what holds, with secrets hidden."""
+
+    kind: str
+    name: str
+    granted: bool
+    reason: str
+    description: str
+    functions: list[str]
+    config: Object
+
+
 class TemplateDetail(Told):
     template: Template
     settings: Settings
     capabilities: list[Capability]
     startup_files: list[StartupFile]
+    policy: list[Permission]
 
 
 class Sources(Told):

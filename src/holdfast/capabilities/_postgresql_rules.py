@@ -1,0 +1,144 @@
+"""What statements for PostgreSQL may do.
+
+The server is what keeps a script from what its role may not do, and a role that may reach files or programs of the server is not taken at
+all (see `_postgresql`). This is the fence before it. A statement is taken only if it is of a kind that is listed here, and names none of
+the functions that reach beyond the database, change the connection, watch other sessions, or run text as SQL. Statements that hold
+others in text, such as DO and CREATE FUNCTION, are not listed; so every name that a statement uses is in plain sight.
+
+To see them, text is split as PostgreSQL does it. Where two readings could differ, the statement is refused.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.capabilities._sql import LARGEST_VALUE
+from holdfast.sandbox import HostError
+
+_READS: Final = frozenset(["select", "with", "values", "table", "show", "explain"])
+_WRITES: Final = frozenset(["insert", "update", "delete", "merge", "truncate", "comment", "analyze", "refresh", "lock"])
+_GIVES_ROWS: Final = frozenset(["select", "with", "values", "table"])
+_TRANSACTIONS: Final = frozenset(["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"])
+_DEFINES: Final = frozenset(["create", "alter", "drop"])
+_OBJECTS: Final = frozenset(["table", "index", "view", "sequence", "type", "domain", "schema"])
+_MODIFIERS: Final = frozenset(["or", "replace", "unique", "unlogged", "materialized", "recursive"])
+_NO_TRANSACTIONS: Final = frozenset(["prepared", "chain"])
+_NO_NAMES: Final = re.compile(
+    r"""
+      pg_(?:read|ls|file|stat_file|logfile|current_logfile|create|drop|copy|logical|replication|backup|wal|start|stop|switch)(?:_.*)?
+    | pg_(?:stat_reset|stat_statements|terminate|cancel|reload|rotate|promote|log|import|sync|hba|ident|config|show)(?:_.*)?
+    | pg_stat_(?:activity|get_.*activity.*|replication|get_wal.*|ssl|gssapi)
+    | pg_(?:try_)?advisory_(?:lock|unlock).*
+    | lo_(?:import|export|creat|create|open|close|put|get|unlink|from_bytea|truncate.*|lseek.*|tell.*) | loread | lowrite
+    | dblink.* | set_config | (?:query|cursor|table|schema|database)_to_xml.* | ts_stat | ts_rewrite | crosstab.* | connectby | xpath_table
+    """,
+    re.VERBOSE,
+)
+_SPACE: Final = r"[ \t\n\r\f\v]"
+_FIRST: Final = r"A-Za-z_\x80-\U0010ffff"
+_TOKEN: Final = re.compile(
+    rf"""
+      (?P<space>{_SPACE}+ | --[^\n\r]*)
+    | (?P<comment>/\*)
+    | (?P<string>[eE]'(?:[^'\\]|\\.|'')*+' | (?:[bBxXnN]|[uU]&)?'(?:[^']|'')*+')
+    | (?P<escaped>[uU]&")
+    | (?P<quoted>"(?:[^"]|"")*+")
+    | (?P<dollar>\$(?:[{_FIRST}][{_FIRST}0-9]*)?\$)
+    | (?P<word>[{_FIRST}][{_FIRST}0-9$]*)
+    | (?P<open>['"])
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT: Final = re.compile(r"/\*|\*/")
+
+
+class Statement(NamedTuple):
+    """What is known of a statement. `gives_rows` is whether it may give some after it has changed something."""
+
+    word: str
+    gives_rows: bool
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+def check(sql: str, *, reads: bool) -> Statement:
+    """Raises `HostError` for a statement that may not be done. With `reads` it must be of a kind that can do without changes.
+
+    >>> check("/* as /* comments */ nest */ insert into t values (1) returning a", reads=False)
+    Statement(word='insert', gives_rows=True)
+    """
+    if len(sql) > LARGEST_VALUE or "\0" in sql:
+        raise HostError(f"a statement has at most {LARGEST_VALUE} characters, without NUL", code="INVALID_ARGUMENT")
+    words: list[str] = []
+    before = ""
+    for kind, text in _tokens(sql):
+        if kind == before == "string":  # the second is read in the way of the first, if a line ends between them
+            raise _refused("strings side by side")
+        if kind == "escaped":
+            raise _refused("names that are written with escapes")
+        if kind in ("word", "quoted"):
+            name = (text[1:-1].replace('""', '"') if kind == "quoted" else text).lower()
+            if _NO_NAMES.fullmatch(name):
+                raise _refused(name[:40])
+            words.append(name if kind == "word" else "")
+        elif not words and text != "(":
+            raise _refused("this kind of statement")
+        before = kind
+    word = words[0] if words else ""
+    if not _is_known(words, reads=reads):
+        raise _refused(word[:40].upper() if word.isascii() and word else "this kind of statement")
+    return Statement(word, word in _GIVES_ROWS or "returning" in words)
+
+
+def _is_known(words: list[str], *, reads: bool) -> bool:
+    word = words[0] if words else ""
+    if word in _READS:
+        return True
+    if reads:
+        return False
+    if word in _DEFINES:
+        return next((other for other in words[1:] if other not in _MODIFIERS), "") in _OBJECTS
+    if word in _TRANSACTIONS:
+        return _NO_TRANSACTIONS.isdisjoint(words)
+    return word in _WRITES
+
+
+def _refused(what: str) -> HostError:
+    return HostError(f"this is not allowed in a statement here: {what}", code="SQL_NOT_ALLOWED")
+
+
+def _tokens(sql: str) -> Iterator[_Token]:
+    """The parts of a statement, without spaces and comments."""
+    at = 0
+    while at < len(sql):
+        found = _TOKEN.match(sql, at)
+        assert found is not None
+        kind, at = found.lastgroup or "", found.end()
+        if kind == "open":
+            raise HostError("a quote has no end", code="SQL_ERROR")
+        if kind == "comment":
+            at = _after_comment(sql, at)
+        elif kind == "dollar":
+            end = sql.find(found[0], at)
+            if end < 0:
+                raise HostError("a quote has no end", code="SQL_ERROR")
+            at = end + len(found[0])
+            yield _Token("string", "")
+        elif kind != "space":
+            yield _Token(kind, found[0] if kind != "string" else "")
+
+
+def _after_comment(sql: str, at: int) -> int:
+    """Comments may be nested."""
+    depth = 1
+    while depth:
+        found = _COMMENT.search(sql, at)
+        if found is None:
+            raise HostError("a comment has no end", code="SQL_ERROR")
+        depth += 1 if found[0] == "/*" else -1
+        at = found.end()
+    return at

@@ -1,0 +1,123 @@
+"""What sessions of a template may reach. Each capability is checked as it is given; what comes of all of them is one list, the policy.
+
+The default is nothing. A module is granted if the template exposes it or has an enabled capability for it; a function or a tool of this
+process, if it has an enabled capability for it. A capability that is not enabled denies, whatever else there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from holdfast.capabilities import masked_config, modules, shown_config
+from holdfast.domain import Capability, CapabilityInvalid, InvalidValue, TemplateSpec
+
+_CONSOLE: Final = "console"
+_MODULE: Final = "module"
+_KINDS: Final = {_MODULE: "native module", "function": "function", "tool": "tool"}
+_ALWAYS: Final = "it is always there"
+_NOTHING: Final = "nothing grants it"
+_DENIED: Final = "its capability is disabled, which denies it"
+_EXPOSED: Final = "the template exposes it"
+_ENABLED: Final = "its capability is enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """One line of a policy: what it is about, whether sessions have it, and why."""
+
+    kind: str
+    name: str
+    granted: bool
+    reason: str
+    description: str = ""
+    functions: tuple[str, ...] = ()
+    """What scripts call, if it is a module."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What holds for it, defaults and all, if it is granted. Secrets are hidden."""
+
+
+class Policies:
+    """Knows what this process has that a template may grant."""
+
+    def __init__(self, functions: Sequence[str], tools: Sequence[str]) -> None:
+        self._functions, self._tools = tuple(functions), tuple(tools)
+
+    @property
+    def _names(self) -> dict[str, tuple[str, ...]]:
+        return {_MODULE: (_CONSOLE, *modules()), "function": self._functions, "tool": self._tools}
+
+    def settled(self, capability: Capability, where: str = "") -> Capability:
+        """A capability as a template keeps it. `CapabilityInvalid` unless there is such a thing, and it takes this config: `where` goes
+        before the path of the bad field. It may look at files.
+        """
+        kind, name, config = capability.kind, capability.name, capability.config
+        if kind not in _KINDS:
+            raise _invalid(f"{where}kind", f"must be one of {', '.join(_KINDS)}")
+        known = self._names[kind]
+        if name not in known:
+            there = f"there is {', '.join(known)}" if known else "there is none"
+            raise _invalid(f"{where}name", f"is not the name of a {_KINDS[kind]} of this process; {there}")
+        try:
+            if kind == _MODULE and name != _CONSOLE:
+                return capability._replace(config=modules()[name].settle(config))
+            if kind == _MODULE and config:
+                raise InvalidValue("config must be empty: console has none")
+        except InvalidValue as error:
+            path = error.details.get("field", "config")
+            raise CapabilityInvalid(f"{where}{error}").with_details(field=f"{where}{path}") from None
+        return capability
+
+    def of(self, spec: TemplateSpec) -> tuple[Permission, ...]:
+        """The policy of a template: all that could be granted, and all that it names."""
+        about = {(one.kind, one.name): one for one in spec.capabilities}
+        here = self._names
+        names = {kind: dict.fromkeys(known) for kind, known in here.items()}
+        for name in spec.exposed:
+            names[_MODULE].setdefault(name)
+        for kind, name in about:
+            names.setdefault(kind, {}).setdefault(name)
+        return tuple(
+            _permission(kind, name, about.get((kind, name)), exposed=kind == _MODULE and name in spec.exposed)
+            if name in here.get(kind, ())
+            else _missing(kind, name)
+            for kind, all_names in names.items()
+            for name in all_names
+        )
+
+
+def _permission(kind: str, name: str, capability: Capability | None, *, exposed: bool) -> Permission:
+    if kind == _MODULE and name == _CONSOLE:
+        return Permission(kind, name, True, _ALWAYS, "Writes to the session's events.")
+    granted, reason = _verdict(capability, exposed=exposed)
+    if kind != _MODULE:
+        return Permission(kind, name, granted, reason, f"A {kind} of this process.")
+    module, config = modules()[name], {}
+    if granted:
+        try:
+            config = shown_config(module, {} if capability is None else capability.config)
+        except InvalidValue as error:  # it was taken when it was added
+            granted, reason = False, f"the module does not take its config any more: {error}"
+    return Permission(kind, name, granted, reason, module.description, tuple(module.exports()), config)
+
+
+def _missing(kind: str, name: str) -> Permission:
+    reason = f"this process has no such {_KINDS[kind]}" if kind in _KINDS else "there is no such kind of capability"
+    return Permission(kind, name, False, reason)
+
+
+def _verdict(capability: Capability | None, *, exposed: bool) -> tuple[bool, str]:
+    if capability is not None and not capability.enabled:
+        return False, _DENIED
+    reasons = [*([_EXPOSED] if exposed else []), *([_ENABLED] if capability is not None else [])]
+    return bool(reasons), " and ".join(reasons) or _NOTHING
+
+
+def _invalid(path: str, problem: str) -> CapabilityInvalid:
+    return CapabilityInvalid(f"{path} {problem}").with_details(field=path)
+
+
+def masked(capability: Capability) -> dict[str, Any]:
+    """The config of a capability, with its secrets hidden."""
+    if capability.kind == _MODULE and capability.config:
+        return masked_config(modules().get(capability.name), capability.config)
+    return dict(capability.config)

@@ -1,0 +1,37 @@
+"""Namespaces of the state: who owns what is in them.
+
+A name is made of parts that end in a slash, so that one which begins with another lies in it. What begins with the root of a session or a
+template goes away with that.
+"""
+
+from uuid import UUID
+
+from holdfast.domain._errors import InvalidValue
+
+_LONGEST = 100
+
+
+def session_root(session_id: UUID) -> str:
+    """Where what only this session has lies."""
+    return f"session/{session_id}/"
+
+
+def template_root(template_id: UUID) -> str:
+    """Where what all sessions of a template share lies."""
+    return f"template/{template_id}/"
+
+
+def shared_root(name: str) -> str:
+    """Where what all templates share that name it lies."""
+    return f"shared/{check_namespace(name)}/"
+
+
+def check_namespace(name: str) -> str:
+    """A name that somebody gives to a namespace. `InvalidValue`.
+
+    >>> check_namespace("scores")
+    'scores'
+    """
+    if not name or len(name) > _LONGEST or "/" in name or "\\" in name or ".." in name or "\0" in name:
+        raise InvalidValue(f"Invalid namespace: '{name[:40]}'")
+    return name
