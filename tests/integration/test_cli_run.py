@@ -1,12 +1,12 @@
 """`holdfast run` and `holdfast resume`, `demo` and `doctor`: all that needs no daemon."""
 
 import asyncio
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import tarfile
 
 import pytest
 
@@ -299,33 +299,49 @@ def test_doctor_says_what_is_wrong_and_what_to_do(holdfast, data, monkeypatch):
     assert "holdfast serve" in said.out
 
 
-def test_cac_02_cac_04_fixed_libraries_are_fetched_with_the_npm_on_the_path(holdfast, data, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    said = holdfast("libs", "download", "lodash")
-    assert said.code == 1
-    assert "there is no npm on PATH" in said.err
-    package = tmp_path / "package"
-    (package / "dist").mkdir(parents=True)
-    (package / "package.json").write_text('{"main": "index.js", "unpkg": "./dist/ramda.js"}')
-    (package / "dist" / "ramda.js").write_text("var R = 1")
-    with tarfile.open(tmp_path / "made.tgz", "w:gz") as archive:
-        archive.add(package, "package")
-    npm = tmp_path / "npm"
+def test_cac_02_cac_04_fixed_libraries_are_fetched_with_npm_and_looked_after(holdfast, data, tmp_path, monkeypatch):
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    lock = {"packages": {"node_modules/is-x": {"version": "1.0.0", "integrity": "sha512-a"}}}
     npm.write_text(
-        f"#!{sys.executable}\nimport shutil, sys\n"
-        "assert sys.argv[1:3] == ['pack', 'ramda@0.29.0'], sys.argv\n"
-        f"shutil.copy({str(tmp_path / 'made.tgz')!r}, sys.argv[sys.argv.index('--pack-destination') + 1])\n"
+        f"#!{sys.executable}\nimport os, sys\n"
+        "if 'is-x' not in open('package.json').read(): sys.exit('E404')\n"
+        f"open('package-lock.json', 'w').write({json.dumps(lock)!r})\n"
+        "os.makedirs('node_modules/is-x')\n"
+        "open('node_modules/is-x/package.json', 'w').write('{}')\n"
+        "open('node_modules/is-x/index.js', 'w').write('module.exports = 7')\n"
     )
     npm.chmod(0o755)
-    assert holdfast("libs", "download", "ramda").out == "ramda-0.29.0.js: 9 bytes\n"
-    assert (data / "libraries" / "ramda-0.29.0.js").read_text() == "var R = 1"
+    monkeypatch.setenv("PATH", str(npm.parent))
+    assert holdfast("libs", "add", "is-x@1").out == "is-x-1.0.0: sha512-a\n"
+    file = data / "libraries" / "is-x-1.0.0.js"
+    assert "module.exports = 7" in file.read_text()
     npm.rename(tmp_path / "no npm")
-    assert holdfast("libs", "download", "ramda").code == 0  # it is there
+    assert holdfast("libs", "add", "is-x@1.0.0", "--json").json["libraries"][0]["global"] == "isX"  # it is there
     (tmp_path / "no npm").rename(npm)
-    assert holdfast("libs", "cache-info", "--json").json["bytes"] == 9
-    assert holdfast("libs", "download", "lodash").code == 1
-    assert holdfast("libs", "download", "../x@1.0.0").code == 1
+    said = holdfast("libs", "add", "other@1")
+    assert (said.code, "npm could not fetch other@1 (DOWNLOAD_FAILED)\nhint: E404" in said.err) == (1, True)
+    (tmp_path / "own.js").write_text("var own = 1")
+    own = str(tmp_path / "own.js")
+    assert holdfast("libs", "add", own, "--name", "own", "--version", "1").code == 0
+    (tmp_path / "own.js").write_text("var own = 2")
+    assert "(LIBRARY_EXISTS)" in holdfast("libs", "add", own, "--name", "own", "--version", "1").err
+    assert holdfast("libs", "add", own, "--name", "own", "--version", "1", "--replace").code == 0
+    for words in ([own], ["x@1", "--name", "x"], [own, "x@1", "--name", "x", "--version", "1"], ["a", "b", "--global", "c"]):
+        assert holdfast("libs", "add", *words).code == 2
+    assert "(LIBRARY_UNKNOWN)" in holdfast("libs", "add", "../x@1.0.0").err
+    listed = {one["id"]: one["cached"] for one in holdfast("libs", "list", "--json").json}
+    assert (listed["lodash"], listed["is-x"], listed["own"]) == ("", "ok", "ok")
     assert "lodash" in holdfast("libs", "list").out
+    assert holdfast("libs", "verify").code == 0
+    file.write_text("evil")
+    said = holdfast("libs", "verify", "--json")
+    assert (said.code, said.json["ok"], said.json["libraries"][0]["state"]) == (1, False, "changed")
+    assert "holdfast libs add is-x@1.0.0" in holdfast("libs", "verify").err
+    assert holdfast("libs", "cache-info", "--json").json["bytes"] == len("evil") + len("var own = 2")
+    assert holdfast("libs", "remove", "is-x").out == "removed is-x-1.0.0.js\n"
+    assert holdfast("libs", "remove", "is-x").code == 3
+    assert holdfast("libs", "download").code == 1  # this npm has none of them
 
 
 def test_tokens_and_configuration(holdfast, data, tmp_path):

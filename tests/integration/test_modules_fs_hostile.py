@@ -19,16 +19,10 @@ from tests.integration.fs_files import VERBS, Files, everything, make_tree
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def nothing_outside(tmp_path: Path) -> Iterator[None]:
-    """Whatever a test tries, what is beside the worktree stays as it is."""
-    yield
-    secret = tmp_path / "secret.txt"
-    assert not secret.exists() or secret.read_text() == "secret"
+def tree(tmp_path: Path) -> Iterator[Path]:
+    """A worktree. Whatever a test tries, the secret beside it stays as it is."""
+    yield make_tree(tmp_path)
+    assert (tmp_path / "secret.txt").read_text() == "secret"
 
 
 # ---- what no verb does

@@ -26,9 +26,7 @@ def state(**config: Any) -> Capability:
 
 async def session(hf: Holdfast, language: str = JS, *more: Capability, limits: Limits | None = None, **config: Any) -> UUID:
     """One of a template of its own, with the module at hand."""
-    made = await hf.templates.create(
-        f"t{next(names)}", language=language, capabilities=[state(**config), *more], limits=limits
-    )
+    made = await hf.templates.create(f"t{next(names)}", language=language, capabilities=[state(**config), *more], limits=limits)
     return await another(hf, made.id)
 
 
@@ -76,10 +74,19 @@ SAME: list[tuple[str, Any]] = [
     ("state.compare_and_set('new', null, 2)", False),
     ("state.compare_and_set('n', 16.0, 17)", True),
     ("state.set('', 1)", ("INVALID_ARGUMENT", "state: a key has 1 to 512 bytes, and no control characters")),
-    ("state.set('a', 1, {ttlMs= 0})", ("INVALID_ARGUMENT", "state: ttlMs must be a positive number of milliseconds, at most 100 years")),
-    ("state.set('a', 1, {other= 1})", ("INVALID_ARGUMENT", "state.set: options.other is not known here; there is ttlMs, ttl_ms")),
+    (
+        "state.set('a', 1, {ttlMs= 0})",
+        ("INVALID_ARGUMENT", "state: ttlMs must be a positive number of milliseconds, at most 100 years"),
+    ),
+    (
+        "state.set('a', 1, {other= 1})",
+        ("INVALID_ARGUMENT", "state.set: options.other is not known here; there is ttlMs, ttl_ms"),
+    ),
     ("state.set(7, 1)", ("INVALID_ARGUMENT", "state.set: key must be text")),
-    ("state.set('a', 1 / 0)", ("INVALID_ARGUMENT", "state: a value is null, true, false, a finite number, text, or a list or object of such")),
+    (
+        "state.set('a', 1 / 0)",
+        ("INVALID_ARGUMENT", "state: a value is null, true, false, a finite number, text, or a list or object of such"),
+    ),
     ("state.namespace('x')", ("NAMESPACE_NOT_ALLOWED", "state: the template does not allow other namespaces")),
 ]
 OWN: dict[str, list[tuple[str, Any]]] = {
@@ -95,8 +102,14 @@ OWN: dict[str, list[tuple[str, Any]]] = {
         ("await state.update('u', async (was) => { await hf.sleep(1); return was.length })", 2),
         ("let n = 0; state.update('u', (was) => { if (n++ < 2) state.incr('u'); return was * 10 })", 40),
         ("state.update('u', () => state.incr('u'))", ("STATE_CONFLICT", "state: others change this key again and again")),
-        ("state.set('d', new Date(0))", ("INVALID_ARGUMENT", "state: a value is null, true, false, a finite number, text, or a list or object of such")),
-        ("state.set('d', 10n)", ("INVALID_ARGUMENT", "state: a value is null, true, false, a finite number, text, or a list or object of such")),
+        (
+            "state.set('d', new Date(0))",
+            ("INVALID_ARGUMENT", "state: a value is null, true, false, a finite number, text, or a list or object of such"),
+        ),
+        (
+            "state.set('d', 10n)",
+            ("INVALID_ARGUMENT", "state: a value is null, true, false, a finite number, text, or a list or object of such"),
+        ),
     ],
     LUA: [
         ("state.set('o', {z = {1, 2}, a = {}}) return state.get('o')", {"z": [1, 2], "a": {}}),
@@ -132,7 +145,9 @@ async def test_who_shares_what_and_for_how_long() -> None:
         one = await session(hf)
         template = (await hf.sessions.get(one)).template_id
         other, stranger = await another(hf, template), await session(hf)
-        await evaluate(hf, one, "state.set('k', 'kept'); state.set('soon', 1, {ttlMs: 100}); state.set_nx('lock', 'one', {ttl_ms: 100})")
+        await evaluate(
+            hf, one, "state.set('k', 'kept'); state.set('soon', 1, {ttlMs: 100}); state.set_nx('lock', 'one', {ttl_ms: 100})"
+        )
         assert await evaluate(hf, other, "state.get('k')") == "kept", "sessions of a template share"
         assert await evaluate(hf, stranger, "state.keys()") == [], "templates do not"
 
@@ -141,7 +156,11 @@ async def test_who_shares_what_and_for_how_long() -> None:
         assert await evaluate(hf, other, "state.compare_and_set('lock', 'one', 'one', {ttlMs: 100})") is True
         assert await evaluate(hf, other, "[state.set_nx('lock', 'other'), state.incr('soon')]") == [False, 2]
         clock.now += 40
-        assert await evaluate(hf, other, "[state.get('soon', 'gone'), state.has('lock'), state.keys()]") == ["gone", True, ["k", "lock"]]
+        assert await evaluate(hf, other, "[state.get('soon', 'gone'), state.has('lock'), state.keys()]") == [
+            "gone",
+            True,
+            ["k", "lock"],
+        ]
         clock.now += 60
         assert await evaluate(hf, other, "[state.delete('lock'), state.set_nx('lock', 'other')]") == [False, True]
         assert (await hf.sweep())["state"] == 1
@@ -213,7 +232,7 @@ async def test_a_step_that_is_rolled_back_changes_nothing() -> None:
         flood = "state.incr('a'); state.delete('b'); state.set('c', 1); for (;;) console.log('x'.repeat(1000))"
         assert (await end(hf, made, flood))[0] == "LIMIT_EXCEEDED"
         running = asyncio.ensure_future(hf.executions.run(made, "state.incr('a'); for (;;);"))
-        while not (await hf.executions.list(made)).items[0].status == "running":
+        while (await hf.executions.list(made)).items[0].status != "running":
             await asyncio.sleep(0.01)  # it is durable by now that it runs, and nothing of what it did
         assert await evaluate(hf, watcher, "state.get('a')") == 1
         await hf.executions.cancel((await hf.executions.list(made)).items[0].id)
@@ -258,11 +277,9 @@ async def test_two_processes_that_count_at_once_lose_nothing(kind: str, times: i
         here = await session(hf)
         there = await another(hf, (await hf.sessions.get(here)).template_id)
         work = asyncio.ensure_future(asyncio.to_thread(elsewhere, address, COUNTS, {"session": there, "times": times}))
-        seen = []
         while not await evaluate(hf, here, "state.has('n')"):  # until the other one has begun
             await asyncio.sleep(0.005)
-        for _ in range(times):
-            seen.append(await evaluate(hf, here, "state.incr('n')"))
+        seen = [await evaluate(hf, here, "state.incr('n')") for _ in range(times)]
         assert sorted(seen + await work) == list(range(1, 2 * times + 1))
 
 

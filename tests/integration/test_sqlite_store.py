@@ -200,6 +200,17 @@ def test_data_survives_a_migration(store: SqliteStore, path: Path) -> None:
     plain.close()
 
 
+def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
+    old = SqliteStore(path, migrations=load_migrations("sqlite")[:1])
+    template(old)
+    made = create(old, name="kept")
+    old.close()
+    now = SqliteStore(path)
+    assert now.get_session(made.id) == made
+    assert now.get_state("shared/a/", "k") is None
+    now.close()
+
+
 def test_a_migration_that_fails_changes_nothing(store: SqliteStore, path: Path) -> None:
     made = create(store)
     store.close()

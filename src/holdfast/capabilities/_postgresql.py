@@ -35,7 +35,7 @@ _LOOK_S: Final = 0.05
 _GRACE_S: Final = 2.0
 """How long a server has to answer when it is told to stop."""
 _OVERHEAD: Final = 1 << 20
-"""Bytes that a server may send beside the values of a result."""
+"""Bytes of a row beside its values, and of what comes before it."""
 _SHOWN: Final = 500
 
 _DEFAULTS: Final = {
@@ -43,6 +43,8 @@ _DEFAULTS: Final = {
     # What the address does not say is not found elsewhere: neither the daemon's environment nor its files are the template's.
     "password": "",
     "passfile": "/nonexistent",
+    "sslcert": "/nonexistent",
+    "gssencmode": "disable",
 }
 # Statements end by our own clock. These are for a server that does not hear of us any more.
 _SETTINGS: Final = """
@@ -275,6 +277,7 @@ class Postgresql:
         server = self._server
         while server.is_busy():
             self._wait()
+        self._received = 0
         return server.get_result()
 
     def _wait(self, *, writes: bool = False) -> None:
@@ -288,7 +291,7 @@ class Postgresql:
                 break
         self._received += _count(self._server.socket)
         self._server.consume_input()
-        if self._received > self._caps.bytes + _OVERHEAD + 64 * self._caps.rows:  # perhaps of one row that is not there yet
+        if self._received > self._caps.bytes + _OVERHEAD:  # of one row, which is not there yet
             if self._stopped is None:
                 self._stop(too_large(self._caps))
             raise _Lost

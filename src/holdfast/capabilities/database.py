@@ -29,7 +29,7 @@ from holdfast.sandbox import HostError
 
 _SQLITE, _POSTGRESQL = "sqlite3", "postgresql"
 _NAME: Final = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
-_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_VARIABLE: Final = re.compile(r"(?!HOLDFAST_)[A-Za-z_]\w*", re.ASCII | re.IGNORECASE)
 _HELD: Final = re.compile(r"\s*(insert|update|delete|replace|merge|with)\b", re.IGNORECASE | re.ASCII)
 _MOST_ROWS: Final = 100_000
 _MOST_BYTES: Final = 16 << 20
@@ -49,7 +49,7 @@ class ConnectionConfig:
         if bool(self.dsn) == bool(self.dsn_env):
             raise InvalidValue("dsn or dsn_env must be given, and not both")
         if self.dsn_env and not _VARIABLE.fullmatch(self.dsn_env):
-            raise InvalidValue("dsn_env must be the name of a variable of the environment")
+            raise InvalidValue("dsn_env must be the name of a variable of the environment, and not one of Holdfast's own")
         if self.dsn and not _is_address(self.dsn):
             raise InvalidValue("dsn must be an address such as postgresql://user:password@host/database")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from holdfast.capabilities._glue_state import JAVASCRIPT, LUA
-from holdfast.capabilities.native import NativeModule, effect
+from holdfast.capabilities.native import NativeModule, Scope, effect
 from holdfast.domain import EffectKind, InvalidValue, check_namespace, session_root, shared_root, template_root
 from holdfast.sandbox import HostError, Undefined
 
@@ -87,6 +87,15 @@ class State(NativeModule):
         "namespace",
     )
     config: StateConfig
+
+    def __init__(self, scope: Scope, config: StateConfig) -> None:
+        super().__init__(scope, config)
+        if config.session:
+            self._root = session_root(scope.session_id)
+        elif config.namespace is not None:
+            self._root = shared_root(config.namespace)
+        else:
+            self._root = template_root(scope.template_id)
 
     @effect(EffectKind.READ)
     def space(self, name: str) -> None:
@@ -165,27 +174,20 @@ class State(NativeModule):
     def _namespace(self, space: str | None) -> str:
         """Its name in the store. One that is named by the script lies in its own."""
         if space is None:
-            return self._root()
+            return self._root
         if not self.config.spaces:
             raise HostError("state: the template does not allow other namespaces", code="NAMESPACE_NOT_ALLOWED")
         try:
-            return f"{self._root()}{check_namespace(space)}/"
+            return f"{self._root}{check_namespace(space)}/"
         except InvalidValue as error:
             raise HostError(str(error), code="INVALID_NAMESPACE") from None
-
-    def _root(self) -> str:
-        if self.config.session:
-            return session_root(self.scope.session_id)
-        if self.config.namespace is not None:
-            return shared_root(self.config.namespace)
-        return template_root(self.scope.template_id)
 
     def _read(self, namespace: str, key: str) -> tuple[str, int | None] | None:
         return self.scope.state.get(namespace, _key(key))
 
     def _put(self, namespace: str, key: str, text: str, until: int | None) -> None:
         state = self.scope.state
-        if not state.has(namespace, _key(key)) and state.count(self._root()) >= self.config.max_keys:
+        if not state.has(namespace, _key(key)) and state.count(self._root) >= self.config.max_keys:
             raise HostError(f"state: there are {self.config.max_keys} keys already", code="STATE_TOO_LARGE")
         state.put(namespace, key, text, until)
 

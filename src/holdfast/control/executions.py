@@ -69,9 +69,9 @@ class Executions:
         background: bool = False,
         idempotency_key: str | None = None,
     ) -> Turn:
-        """Runs a file's text. `path` is its name in stack traces and for relative imports; `args` is `__ARGS__` in the script.
+        """Runs a file's text. `path` is its name in stack traces and for relative imports.
 
-        `env` is `__ENV__`, an object; without one there is none.
+        The script finds `args` and `env`, an object, in global variables of these names, and in `__ARGS__` and `__ENV__`.
         """
         if not isinstance(path, str) or not path.strip():
             raise InvalidValue("a file has a path")

@@ -93,7 +93,7 @@ async def run_repl(hf: Hf, call: StartCall, body: models.ReplRequest) -> Json:
     },
 )
 async def run_file(hf: Hf, call: StartCall, body: models.RunFileRequest) -> Json:
-    """Runs a file of the session's worktree. `args` and `env` are `__ARGS__` and `__ENV__` in it."""
+    """Runs a file of the session's worktree. It finds `args` and `env`, also as `__ARGS__` and `__ENV__`."""
     how = _how(call, body)
     return _started(await hf.executions.run_path(body.session_id, body.path, body.args, body.env, **how), how)
 

@@ -83,7 +83,7 @@ class LibraryCache:
         if known and names.satisfies(known, wanted.version) and (known in found or not found):
             return names.full_name(wanted.id, known)
         if not found:
-            raise not_cached([name.strip()])
+            raise _not_cached([name.strip()], [name.strip()])
         return names.full_name(wanted.id, max(found, key=names.order))
 
     def find(self, name: str, language: str | None = None) -> SourceFile | None:
@@ -103,7 +103,7 @@ class LibraryCache:
         found = {name: self.find(name, language) for name in wanted}
         missing = [name for name, file in found.items() if file is None]
         if missing:
-            raise not_cached(missing)
+            raise _not_cached(missing, ["@".join(names.split(name)) for name in missing])
         return list(dict.fromkeys(file for file in found.values() if file is not None))
 
     def locked(self, name: str) -> Locked | None:
@@ -224,16 +224,11 @@ def is_meant(word: str, known: str) -> bool:
         return False
 
 
-def not_cached(missing: Sequence[str]) -> LibraryNotCached:
+def _not_cached(missing: Sequence[str], wanted: Sequence[str]) -> LibraryNotCached:
     """What to say about libraries that are not there, or are not what was added."""
-    command = f"holdfast libs add {' '.join(map(_to_add, missing))}"
+    command = f"holdfast libs add {' '.join(wanted)}"
     message = f"failed to load libraries: not in the cache: {', '.join(missing)}. Add with: {command}"
     return LibraryNotCached(message).with_details(libraries=list(missing), command=command)
-
-
-def _to_add(name: str) -> str:
-    wanted = names.parse(name)
-    return f"{wanted.id}@{wanted.version}" if wanted.version else wanted.id
 
 
 def _of_stem(stem: str) -> names.Name | None:

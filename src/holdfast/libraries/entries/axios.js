@@ -5,7 +5,7 @@ const load = globalThis.require;
 
 function unanswered(error, config) {
   const code = error?.code === "HTTP_TIMEOUT" ? AxiosError.ECONNABORTED : (error?.code ?? AxiosError.ERR_NETWORK);
-  return Object.assign(AxiosError.from(error, code, config), { code });
+  return Object.assign(new AxiosError(error?.message ?? String(error), code, config), { cause: error });
 }
 
 function read(response, type) {
@@ -16,7 +16,6 @@ function read(response, type) {
 
 async function adapter(config) {
   if (config.signal?.aborted || config.cancelToken?.reason) throw new axios.CanceledError(null, config);
-  const http = load("http");
   const headers = AxiosHeaders.from(config.headers).toJSON();
   const options = {
     method: (config.method ?? "get").toUpperCase(),
@@ -32,7 +31,7 @@ async function adapter(config) {
   }
   let response, data;
   try {
-    response = await http.fetch(axios.getUri(config), options);
+    response = await load("http").fetch(axios.getUri(config), options);
     data = await read(response, config.responseType);
   } catch (error) {
     throw unanswered(error, config);
