@@ -20,7 +20,7 @@ from uuid import UUID
 
 from holdfast import Capability, EffectKind, Function, Holdfast, HoldfastError, Settings, Tool, Turn
 from holdfast.domain import Session
-from tests.chaos.worker import Notes
+from tests.chaos.driving import Notes
 
 PROJECT = Path(__file__).parents[2]
 GRANTS = [

@@ -1,24 +1,18 @@
-"""The process that is killed: it runs sessions in both languages, answers their queries, and notes what it was told.
+"""The process that `kill9` kills: its scripts use functions and a tool of its own, which note what they do.
 
-Notes go to a file with one write each, so a note is whole or not there, and is there even if the process is killed in the next instant.
-A note is written only after Holdfast has acknowledged what it says.
-
-    python -m tests.chaos.worker ADDRESS FOLDER SEED [forgetful]
+python -m tests.chaos.worker ADDRESS FOLDER SEED [forgetful]
 """
 
 import asyncio
-import contextlib
-import json
-import os
-import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast import Capability, EffectKind, Function, Holdfast, HoldfastError, Settings, Tool, Turn
-from holdfast.domain import ExecutionStatus, NameTaken, SessionState
+from holdfast import Capability, EffectKind, Function, Holdfast, HoldfastError, Settings, Tool
+from holdfast.domain import Session
 from holdfast.store import Commit, Store, open_store
+from tests.chaos.driving import Driver, Language, Notes
 
 # Each round asks, reads, pays; some rounds use a tool, compute for a while and pay again, or sleep. What came of it is in the trail.
 JAVASCRIPT = """
@@ -63,22 +57,6 @@ SCRIPTS = {
     "lua": f"local NAME, ROUNDS = '@', {ROUNDS};" + LUA,
 }
 
-# Two who drive the same session get in each other's way, and are told so.
-EXPECTED = ("SESSION_BUSY", "ANSWER_CONFLICT", "ANSWER_AMBIGUOUS", "SESSION_NOT_READY")
-
-
-class Notes:
-    """Lines of JSON in a file, appended whole."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-    def write(self, *note: Any) -> None:
-        os.write(self._file, (json.dumps(note) + "\n").encode())
-
-    def close(self) -> None:
-        os.close(self._file)
-
 
 class Forgetful:
     """A store that is broken on purpose: it acknowledges every tenth commit without writing it."""
@@ -97,20 +75,20 @@ class Forgetful:
         return outcomes
 
 
-class Worker:
+class Worker(Driver):
     def __init__(self, folder: Path, seed: int, *, forgetful: bool = False) -> None:
-        self._world, self._notes = Notes(folder / "world"), Notes(folder / "notes")
-        self._random = random.Random(seed)
-        self._forgetful = forgetful
+        super().__init__(folder, seed)
+        self._world = Notes(folder / "world")
+        self.tolerant = forgetful
 
     def close(self) -> None:
+        super().close()
         self._world.close()
-        self._notes.close()
 
     async def ship(self, args: dict[str, Any]) -> str:
-        await asyncio.sleep(self._random.random() * 0.02)
+        await asyncio.sleep(self.random.random() * 0.02)
         self._world.write("ship", args["name"], args["n"])
-        await asyncio.sleep(self._random.random() * 0.02)
+        await asyncio.sleep(self.random.random() * 0.02)
         return f"shipped {args['n']}"
 
     def open(self, address: str) -> Holdfast:
@@ -119,70 +97,15 @@ class Worker:
             Function("world.pay", lambda name, n: self._world.write("pay", name, n)),
         ]
         settings = Settings(lease_ms=1_000, begin_after_ms=10)
-        store: Any = Forgetful(open_store(address)) if self._forgetful else address
+        store: Any = Forgetful(open_store(address)) if self.tolerant else address
         return Holdfast.open(store, functions=functions, tools=[Tool("ship", self.ship)], settings=settings)
 
-    async def run(self, address: str) -> None:
-        self._notes.write("opening")
-        async with self.open(address) as hf:
-            await self._templates(hf)
-            self._notes.write("ready")
-            await asyncio.gather(*(self._drive(hf, language) for language in ("javascript", "lua") * 4))
-
-    async def _templates(self, hf: Holdfast) -> None:
+    async def make_template(self, hf: Holdfast, language: Language) -> None:
         grants = [Capability("function", "world.read"), Capability("function", "world.pay"), Capability("tool", "ship")]
-        for language in ("javascript", "lua"):
-            try:
-                await hf.templates.get(language)
-            except HoldfastError:
-                with contextlib.suppress(NameTaken):
-                    await hf.templates.create(language, language=language, capabilities=grants)
+        await hf.templates.create(language, language=language, capabilities=grants)
 
-    async def _drive(self, hf: Holdfast, language: str) -> None:
-        while True:
-            try:
-                turn = await self._next(hf, language)
-                while turn.execution.status is ExecutionStatus.PAUSED:
-                    turn = await self._answer(hf, turn)
-                self._noted(turn)
-            except HoldfastError as error:
-                if error.code not in EXPECTED and not self._forgetful:
-                    raise
-                await asyncio.sleep(0.01)
-
-    async def _next(self, hf: Holdfast, language: str) -> Turn:
-        """A session that somebody left behind, or a new one."""
-        waiting = (await hf.sessions.list(states=[SessionState.PAUSED], template=language, limit=100)).items
-        if waiting and self._random.random() < 0.8:
-            session = self._random.choice(waiting)
-            if session.execution_id is not None:
-                return await hf.executions.turn(session.execution_id)
-        ready = (await hf.sessions.list(states=[SessionState.READY], template=language, limit=20)).items
-        fresh = [session for session in ready if session.steps == 0]
-        session = self._random.choice(fresh) if fresh else await hf.sessions.create(language)
-        self._notes.write("session", str(session.id))
-        turn = await hf.executions.run(
-            session.id, SCRIPTS[language].replace("@", str(session.id)), background=self._random.random() < 0.3
-        )
-        self._noted(turn)
-        return turn
-
-    async def _answer(self, hf: Holdfast, turn: Turn) -> Turn:
-        asks = [query for query in turn.queries if query.kind == "ask"]
-        if not asks:
-            return await hf.executions.wait(turn.execution.id)
-        answer = f"{asks[0].id} {self._random.getrandbits(40):x}"
-        again = await hf.queries.answer(turn.session.id, answer, query=asks[0].id)
-        self._notes.write("answered", str(turn.session.id), asks[0].id, answer)
-        self._noted(again)
-        return again
-
-    def _noted(self, turn: Turn) -> None:
-        session, execution = str(turn.session.id), str(turn.execution.id)
-        if turn.execution.status is ExecutionStatus.PAUSED:
-            self._notes.write("paused", session, execution, [query.id for query in turn.queries])
-        elif turn.execution.status is not ExecutionStatus.RUNNING:
-            self._notes.write("ended", session, execution, turn.execution.status.value, turn.execution.result)
+    def source(self, session: Session, language: str) -> str:
+        return SCRIPTS[language].replace("@", str(session.id))
 
 
 if __name__ == "__main__":

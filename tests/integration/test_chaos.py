@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.kill9 import Lost, check_world, examine, one_round, read_notes, run
+from tests.chaos.kill9 import WORKER, check_world, examine, run
+from tests.chaos.killing import Lost, one_round, read_notes
 from tests.chaos.worker import Worker
 from tests.postgres import fresh_schema
 
@@ -44,7 +45,7 @@ def examined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("examined")
     address = f"sqlite:///{folder}/chaos.db"
     for seed in (2, 3):
-        one_round(address, folder, seed, 1_000)
+        one_round(WORKER, address, folder, seed, 1_000)
     asyncio.run(examine(address, folder))
     return folder
 
@@ -71,7 +72,7 @@ def test_a_lost_answer_is_noticed(copy: Path) -> None:
 
 def test_a_lost_session_is_noticed(copy: Path) -> None:
     worker = Worker(copy, 0)
-    worker._notes.write("session", "00000000-0000-4000-8000-000000000000")
+    worker.notes.write("session", "00000000-0000-4000-8000-000000000000")
     worker.close()
     assert ["SESSION_NOT_FOUND" in problem for problem in problems(copy)] == [True]
 

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from holdfast import Limits, Settings
@@ -54,17 +56,19 @@ class Server:
     def execute(self, statement: str) -> None:
         postgres.server().execute(f"SET search_path = {self.schema}; {statement}")
 
-    def running(self) -> list[str]:
-        """What its role's sessions do at the moment."""
-        return [
-            str(row[0])
-            for row in postgres.server().execute(
-                f"SELECT query FROM pg_stat_activity WHERE usename = '{self.role}' AND state = 'active'"
-            )
-        ]
+    def sleeps(self, wanted: bool) -> None:
+        """Waits until one of its role's sessions sleeps, or none does."""
+        until = time.monotonic() + 30
+        look = f"SELECT FROM pg_stat_activity WHERE usename = '{self.role}' AND state = 'active' AND query LIKE '%pg_sleep%'"
+        with psycopg.connect(postgres.server().address, autocommit=True) as connection:
+            while bool(connection.execute(look.encode()).fetchall()) is not wanted:
+                assert time.monotonic() < until
+                time.sleep(0.02)
 
     def end_connections(self) -> None:
-        postgres.server().execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{self.role}'")
+        postgres.server().execute(
+            f"SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE usename = '{self.role}'"
+        )
 
 
 @pytest.fixture
@@ -377,10 +381,11 @@ def test_an_address_is_not_shown() -> None:
 @scene
 async def test_sqlite_has_limits(tree: Path) -> None:
     endless = "with recursive c(x) as (select 1 union all select x + 1 from c) select {} from c"
-    async with place(tree, database=None, limits=Limits(cpu_ms=300, wall_ms=20_000)) as at:
+    async with place(tree, database=None, limits=Limits(cpu_ms=200, wall_ms=20_000)) as at:
+        assert await at.fails(await at.session(), f"{MEMORY} db.query('{endless.format('count(*)')}')") == "SQL_TIMEOUT"
+    async with place(tree, database={"max_rows": 100, "timeout_ms": 30_000}, limits=Limits(wall_ms=60_000)) as at:
         here = await at.session()
         await at.run(here, MEMORY + "db.exec('create table t (a)')")
-        assert await at.fails(here, f"db.query('{endless.format('count(*)')}')") == "SQL_TIMEOUT"
         for column in ("x", "zeroblob(1000000)", f'x as "{"y" * 100_000}"'):
             assert await at.fails(here, f"db.query('{endless.format(column)}')") == "RESULT_TOO_LARGE"
         for large in (
@@ -394,7 +399,7 @@ async def test_sqlite_has_limits(tree: Path) -> None:
         assert await at.run(here, f"db.query(\"select instr({half} || {half}, {half} || 'x') as i\")[0].i") == 0
         many = "with recursive c(x) as (select 1 union all select x + 1 from c limit {}) insert into t select {} from c"
         assert await at.fails(here, f"db.exec('{many.format(70, 'zeroblob(1000000)')}')") == "SQL_ERROR"  # more than 64 MB
-        assert await at.fails(here, f"db.exec('{many.format(10_001, 'x')} returning a')") == "RESULT_TOO_LARGE"
+        assert await at.fails(here, f"db.exec('{many.format(101, 'x')} returning a')") == "RESULT_TOO_LARGE"
         assert await at.run(here, "db.query('select count(*) as n from t')[0].n") == 0
 
 
@@ -416,13 +421,9 @@ async def test_postgresql_has_limits(server: Server) -> None:
         assert await at.fails(here, "db.exec('insert into t select 2 from pg_sleep(60)')") == "SQL_TIMEOUT"
         assert await at.run(here, "db.query('select count(*) as n from t')[0].n") == 1
         turn = await at.hf.executions.run(here, "db.query('select pg_sleep(60)')", background=True)
-
-        async def runs() -> bool:
-            return any("pg_sleep" in query for query in await asyncio.to_thread(server.running))
-
-        await eventually(runs)
+        await asyncio.to_thread(server.sleeps, True)
         assert (await at.hf.executions.cancel(turn.execution.id)).status == "cancelled"
-        assert not await runs()
+        await asyncio.to_thread(server.sleeps, False)
         assert await at.run(here, "db.query('select 1 as one')") == [{"one": 1}]
 
 
@@ -485,12 +486,8 @@ async def test_a_statement_that_was_interrupted_is_not_done_again(server: Server
     address = f"sqlite:///{tmp_path}/work.db"
     command = [sys.executable, "-c", _DIES, address, json.dumps(server.config()), source]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-
-    async def runs() -> bool:
-        return any("pg_sleep" in query for query in await asyncio.to_thread(server.running))
-
     try:
-        await eventually(runs, 30)
+        await asyncio.to_thread(server.sleeps, True)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait(20)

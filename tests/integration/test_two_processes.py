@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Function, Holdfast, Limits, Tool
-from tests.chaos.kill9 import read_notes
+from tests.chaos.killing import read_notes
 from tests.chaos.node import GRANTS, Node, Refused
 from tests.postgres import fresh_schema
 

@@ -8,19 +8,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import entry_points
+from importlib import import_module
 from typing import Any, Final
 
-from holdfast.capabilities.clock import Clock
-from holdfast.capabilities.database import Database
-from holdfast.capabilities.digest import Crypto
-from holdfast.capabilities.entropy import Random
-from holdfast.capabilities.env import Env
-from holdfast.capabilities.exec import Exec
-from holdfast.capabilities.fs import Fs
-from holdfast.capabilities.http import Http
 from holdfast.capabilities.native import Grant, NativeModule
-from holdfast.capabilities.state import State
 from holdfast.domain import ModuleNotAllowed, TemplateSpec
 
 GROUP: Final = "holdfast.capabilities"
@@ -28,7 +19,18 @@ KIND: Final = "module"
 """The kind of the capabilities that are about modules."""
 
 _log: Final = logging.getLogger("holdfast.capabilities")
-_OURS: Final[tuple[type[NativeModule], ...]] = (Fs, Exec, Database, Http, Env, Clock, Random, Crypto, State)
+_OURS: Final = {
+    "fs": "fs:Fs",
+    "exec": "exec:Exec",
+    "database": "database:Database",
+    "http": "http:Http",
+    "state": "state:State",
+    "env": "env:Env",
+    "clock": "clock:Clock",
+    "random": "entropy:Random",
+    "crypto": "digest:Crypto",
+}
+"""Where each is. They are imported when the first template needs one: many programs never do, and wait for every import."""
 _BUILT_IN: Final = frozenset(["array", "console", "date", "json", "math", "object", "promise", "string"])
 _LONGEST: Final = 200
 
@@ -36,7 +38,9 @@ _LONGEST: Final = 200
 @cache
 def modules() -> Mapping[str, type[NativeModule]]:
     """All native modules, by name."""
-    found = {module.name: module for module in _OURS}
+    from importlib.metadata import entry_points
+
+    found = {name: _imported(place) for name, place in _OURS.items()}
     for point in entry_points(group=GROUP):
         try:
             module = point.load()
@@ -46,6 +50,12 @@ def modules() -> Mapping[str, type[NativeModule]]:
             continue
         found[module.name] = module
     return found
+
+
+def _imported(place: str) -> type[NativeModule]:
+    file, _, name = place.partition(":")
+    module: type[NativeModule] = getattr(import_module(f"{__package__}.{file}"), name)
+    return module
 
 
 def _check(module: Any, found: Mapping[str, Any]) -> None:

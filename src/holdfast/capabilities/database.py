@@ -117,13 +117,19 @@ class Database(NativeModule):
     # The kind belongs to the function, not to the statement. So this one is a read because it can be nothing else: what would change
     # something is refused. Then it needs no intent, which costs a write of the store, and a crash does not make it uncertain.
     @effect(EffectKind.READ)
-    def query(self, place: list[str], sql: str, *args: Any) -> list[dict[str, Any]]:
+    def query(self, place: Any, sql: str, *args: Any) -> list[dict[str, Any]]:
         given = bound(args)
-        return self._at(place).query(sql, given)
+        database = self._at(place)
+        try:
+            return database.query(sql, given)
+        except HostError as error:
+            if error.script_code != "DATABASE_UNAVAILABLE":
+                raise
+        return self._at(place).query(sql, given)  # the connection was about to end: a read may be done again
 
     # Anything may happen here, and nobody can tell from the statement whether twice is as good as once.
     @effect(EffectKind.ONCE)
-    def exec(self, place: list[str], sql: str, *args: Any) -> list[Any]:
+    def exec(self, place: Any, sql: str, *args: Any) -> list[Any]:
         """What came of a statement, and the token of the transaction that is open then."""
         given = bound(args)
         database = self._at(place)
@@ -135,15 +141,16 @@ class Database(NativeModule):
         return [result if done.rows is None else {**result, "rows": done.rows}, self._transaction]
 
     @effect(EffectKind.IDEMPOTENT)
-    def execHeld(self, place: list[str], sql: str, *args: Any) -> list[Any]:  # noqa: N802 - a name of the scripts' languages
+    def execHeld(self, place: Any, sql: str, *args: Any) -> list[Any]:  # noqa: N802 - a name of the scripts' languages
         """The same for what is lost if the process dies: a change of a database in memory, or within a transaction."""
-        if place[1:2] != [IN_MEMORY] and not (place[3:] and place[3] and _HELD.match(sql)):
+        _, dsn, _, transaction = _read(place)
+        if dsn != IN_MEMORY and not (transaction and _HELD.match(sql)):
             raise HostError("this statement is not one of a transaction", code="INVALID_ARGUMENT")
         return self.exec(place, sql, *args)
 
     # It is as good as not begun if the process dies.
     @effect(EffectKind.IDEMPOTENT)
-    def begin(self, place: list[str]) -> str:
+    def begin(self, place: Any) -> str:
         database = self._at(place)
         if self._transaction:
             raise HostError("there is a transaction: commit it or roll it back first", code="TRANSACTION_OPEN")
@@ -152,7 +159,7 @@ class Database(NativeModule):
         return self._transaction
 
     @effect(EffectKind.ONCE)
-    def commit(self, place: list[str]) -> None:
+    def commit(self, place: Any) -> None:
         database = self._at(place)
         if not self._transaction:
             raise HostError("there is no transaction: call begin first", code="TRANSACTION_NOT_OPEN")
@@ -162,9 +169,9 @@ class Database(NativeModule):
             self._look(database)
 
     @effect(EffectKind.IDEMPOTENT)
-    def rollback(self, place: list[str]) -> None:
+    def rollback(self, place: Any) -> None:
         """Also of a transaction that was lost: then there is nothing to do."""
-        if self._database is not None and self._which == place[:3]:
+        if self._database is not None and self._which == _read(place)[:3]:
             self._database.rollback()
             self._look(self._database)
 
@@ -175,11 +182,9 @@ class Database(NativeModule):
         if database is not None:
             database.close()
 
-    def _at(self, place: list[str]) -> OpenDatabase:
+    def _at(self, place: Any) -> OpenDatabase:
         """The database that a script means, with the transaction that it is in."""
-        if len(place) != 4:
-            raise HostError("no database is configured: call configure first", code="DATABASE_NOT_CONFIGURED")
-        driver, dsn, token, transaction = place
+        driver, dsn, token, transaction = _read(place)
         database = self._database if self._which == [driver, dsn, token] else None
         if database is None and token:
             message = (
@@ -231,6 +236,15 @@ class Database(NativeModule):
             message = f"the template allows no such database: there is {', '.join(files or [IN_MEMORY])}"
             raise HostError(message, code="FILES_NOT_ALLOWED")
         return file_of(self.scope.root, dsn)
+
+
+def _read(place: Any) -> list[str]:
+    """What the glue gives: driver, name, and the tokens of a database in memory and of a transaction, each of which may be empty."""
+    if not place:
+        raise HostError("no database is configured: call configure first", code="DATABASE_NOT_CONFIGURED")
+    if type(place) is not list or len(place) != 4 or not all(type(part) is str for part in place):
+        raise HostError("a place is four texts", code="INVALID_ARGUMENT")
+    return place
 
 
 def _is_plain(path: str) -> bool:

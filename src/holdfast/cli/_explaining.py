@@ -76,11 +76,13 @@ def _program(one: Any) -> str:
     if not isinstance(one, Mapping):
         return f"{one}, with any arguments"
     patterns = one.get("args")
-    return f"{one.get('path')}, with {'any arguments' if patterns is None else f'arguments such as {patterns}'}"
+    if patterns is None:
+        return f"{one.get('path')}, with any arguments"
+    return f"{one.get('path')}, with {'arguments like: ' + ' '.join(patterns) if patterns else 'no arguments'}"
 
 
 def _exec_cannot(config: Config) -> list[str]:
-    return ["run any other program, or a shell command line"] if config.get("programs") else ["run programs: none is named"]
+    return ["run any other program"] if config.get("programs") else ["run programs: none is named"]
 
 
 def _http_can(config: Config) -> list[str]:
