@@ -1,17 +1,33 @@
 """Engines, guests and templates for all tests: real ones, one of each kind for a whole run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
 from holdfast.sandbox import LANGUAGES, Engine, Language, Template
 
+WAYS = {"fast": {}, "unmapped": {"mapped": False}, "public": {"unchecked": False, "native_ticks": False}}
+
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Engine]:
+def engines() -> Iterator[Callable[[str], Engine]]:
+    """Gives the engine that runs guests in one of these ways, made when it is first asked for."""
+    with ExitStack() as opened:
+        yield cache(lambda way: opened.enter_context(Engine(**WAYS[way])))
+
+
+@pytest.fixture(scope="session")
+def plain() -> Callable[[Engine, Language], Template]:
+    """Gives the template of a language in which there is nothing, made once for each engine."""
+    return cache(lambda engine, language: engine.guest(language).template())
+
+
+@pytest.fixture(scope="session")
+def engine(engines: Callable[[str], Engine]) -> Engine:
     """The fast ways, as most users have them."""
-    with Engine() as engine:
-        yield engine
+    return engines("fast")
 
 
 @pytest.fixture(scope="session", params=LANGUAGES)
@@ -21,20 +37,10 @@ def language(request: pytest.FixtureRequest) -> Language:
 
 
 @pytest.fixture(scope="session")
-def javascript(engine: Engine) -> Template:
-    return engine.guest("javascript").template()
+def javascript(engine: Engine, plain: Callable[[Engine, Language], Template]) -> Template:
+    return plain(engine, "javascript")
 
 
 @pytest.fixture(scope="session")
-def lua(engine: Engine) -> Template:
-    return engine.guest("lua").template()
-
-
-WAYS = {"fast": {}, "unmapped": {"mapped": False}, "public": {"unchecked": False, "native_ticks": False}}
-
-
-@pytest.fixture(scope="session", params=WAYS)
-def any_engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Each way of running guests in turn: the fast one, and the portable ones that must do the same."""
-    with Engine(**WAYS[request.param]) as engine:
-        yield engine
+def lua(engine: Engine, plain: Callable[[Engine, Language], Template]) -> Template:
+    return plain(engine, "lua")

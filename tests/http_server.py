@@ -13,6 +13,7 @@ import httpx2
 from holdfast.control import Holdfast
 from holdfast.daemon import Config, Tokens, run
 from holdfast.http import App, create_app
+from tests.daemon import NO_TLS
 
 
 class Served:
@@ -80,7 +81,7 @@ class Served:
 
     def client(self, token: str | None = None, **headers: str) -> httpx2.Client:
         given = {"Authorization": f"Bearer {self.token if token is None else token}", **headers}
-        return httpx2.Client(base_url=f"{self.url}/api/v1", headers=given, timeout=30)
+        return httpx2.Client(base_url=f"{self.url}/api/v1", headers=given, timeout=30, verify=NO_TLS)
 
     def made(self, name: str, *scopes: str) -> str:
         """The secret of a new token."""

@@ -176,7 +176,7 @@ async def test_an_intent_is_durable_before_the_effect(sqlite: str, language: str
     seen: list[Any] = []
 
     def look(kind: str) -> Any:
-        def call(n: int) -> int:
+        def call(n: int) -> int | None:
             store = open_store(sqlite)
             try:
                 loaded = store.load(here)
@@ -185,7 +185,7 @@ async def test_an_intent_is_durable_before_the_effect(sqlite: str, language: str
                 )
             finally:
                 store.close()
-            return n
+            return None if kind == "idempotent" else n
 
         return call
 
@@ -193,20 +193,24 @@ async def test_an_intent_is_durable_before_the_effect(sqlite: str, language: str
     async with opened(sqlite, functions=functions, settings=Settings(begin_after_ms=60_000)) as hf:
         here = await session(hf, language, capabilities=grants(functions))
         source = ";".join(
-            CALL[language].format(f"'w.{kind}', {n}") for n, kind in enumerate(("read", "idempotent", "once", "read"))
+            CALL[language].format(f"'w.{kind}', {n}")
+            for n, kind in enumerate(("idempotent", "idempotent", "read", "once", "read", "idempotent"))
         )
         assert (await hf.executions.run(here, source)).execution.status == "ok"
         assert [(kind, state) for kind, state, _ in seen] == [
-            ("read", "ready"),
             ("idempotent", "ready"),
+            ("idempotent", "ready"),  # the one before it told nothing
+            ("read", "ready"),
             ("once", "running"),
             ("read", "running"),
+            ("idempotent", "running"),
         ]
-        assert seen[0][2] is seen[1][2] is None
-        before, mine = seen[2][2][:2], seen[2][2][2]
-        assert [name for name, _ in before] == ["w.read", "w.idempotent"]
+        assert all(begun is None for _, _, begun in seen[:3])
+        before, mine = seen[3][2][:3], seen[3][2][3]
+        assert [name for name, _ in before] == ["w.idempotent", "w.idempotent", "w.read"]
         assert all(reply is not None for _, reply in before)
         assert mine == ("w.once", None)  # an intent, and no result
+        assert [name for name, _ in seen[5][2]][3:] == ["w.once", "w.read", "w.idempotent"]  # what was read before it as well
         store = open_store(sqlite)
         assert store.load(here).begun is None  # the journal is cut with the commit
         store.close()
@@ -336,6 +340,22 @@ async def test_a_step_that_was_only_slow_goes_on(address: str, language: str) ->
             *("answer", "value", "checkpoint"),
         ]
         assert turn.execution.metrics.queries == 1
+
+
+@pytest.mark.parametrize("language", ["javascript", "lua"])
+@scene
+async def test_what_was_read_before_an_effect_is_what_it_is_done_again_with(sqlite: str, language: str, tmp_path: Path) -> None:
+    """An effect that may be done again is the same then: it does not follow from what it has changed itself."""
+    world = World(tmp_path)
+    source = {
+        "javascript": "const n = hf.call('w.read', 1); hf.call('w.same', n)",
+        "lua": "local n = alc.call('w.read', 1) return alc.call('w.same', n)",
+    }[language]
+    await world.die(sqlite, language, source, "same")
+    async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:
+        turn = await hf.executions.wait((await _last(hf)).id, timeout=20)
+        assert value(turn) == ["same again", ["read", 1]]
+        assert world.here == ["same"]
 
 
 @pytest.mark.parametrize("language", ["javascript"])

@@ -49,16 +49,16 @@ def one_round(
     longest_ms: float,
     *options: str,
     awaited: str | None = None,
-    watched: str = "notes",
+    then: Callable[[], bool] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Starts a worker and kills it some time after what is awaited was noted, by itself or by what it does in the world.
+    """Starts a worker and kills it some time after it has noted what is awaited, and what comes then has happened as well.
 
     If nothing is said that is being ready; or, in one round of four, that it began to open the store.
     """
     dice = random.Random(seed)
     awaited = awaited or ("opening" if dice.random() < 0.25 else "ready")
-    notes, errors = folder / watched, folder / "stderr"
+    notes, errors = folder / "notes", folder / "stderr"
     skip = notes.stat().st_size if notes.exists() else 0
     with (
         errors.open("w") as output,
@@ -71,7 +71,7 @@ def one_round(
     ):
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while not _has(notes, skip, awaited):
+            while not _has(notes, skip, awaited) or not (then is None or then()):
                 if worker.poll() is not None or time.monotonic() > deadline:
                     raise Lost([f"the worker did not start: {errors.read_text()[-2000:]}"])
                 time.sleep(0.002)

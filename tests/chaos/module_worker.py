@@ -1,6 +1,6 @@
 """The process that `modules` kills: its scripts use native modules, and keep a trail of what they are sure of and what is uncertain.
 
-    python -m tests.chaos.module_worker ADDRESS FOLDER SEED URL [repeating]
+    python -m tests.chaos.module_worker ADDRESS FOLDER SEED URL AT_ONCE [repeating]
 
 Each session has a worktree of its own, FOLDER/trees/NAME. What scripts post goes to URL. If CHAOS_DATABASE is the address of a PostgreSQL
 database, they use that too.
@@ -24,7 +24,7 @@ from tests.chaos.driving import Driver, Language
 DATABASE = "CHAOS_DATABASE"
 TABLE = "create table made (name text, kind text, n int, part int)"
 NAMESPACE = "chaos"
-ROUNDS = 9
+ROUNDS = 3
 
 # A round asks, counts, does a third of the things that there are to do, in turns, and counts again. A thing is done once: what raises because
 # it was done before ends the script, and what was done before is found in the world twice.
@@ -36,14 +36,19 @@ _SHORT = 'echo "$0 $1" >> lines'
 _SLOW = 'sleep 0.01; echo "$0 $1" >> lines; sleep 60 & sleep 0.01'
 _DEEP = '(sleep 60 &); echo "$0 $1" >> lines; sleep 0.02'
 
+# It takes a while, so that somebody is killed in the middle of it.
+_INSERT = (
+    "insert into made (name, kind, n, part) select cast($1 as text), cast($2 as text), cast($3 as int), cast($4 as int) from"
+    " (with recursive t(i) as (select 1 union all select i + 1 from t where i < 20000) select count(*) from t) as slow"
+)
+
 JAVASCRIPT = """
 const fs = require("fs"), exec = require("exec"), db = require("database"), http = require("http"), state = require("state");
 const trail = [];
 const program = (text, what, n) => ["/bin/sh", ["-c", text, what, String(n)]];
 const well = (ended) => { if (ended.code !== 0) throw new Error("a program failed: " + JSON.stringify(ended)) };
 const count = (n, seen) => { if (seen !== n) throw new Error(`counted ${seen} instead of ${n}`) };
-const marks = (what) => what.startsWith("pg") ? "$1, $2, $3, $4" : "?, ?, ?, ?";
-const insert = (what, n, part) => db.exec(`insert into made (name, kind, n, part) values (${marks(what)})`, NAME, what, n, part);
+const insert = (what, n, part) => db.exec(what.startsWith("pg") ? INSERT : INSERT.replace(/\\$\\d/g, "?"), NAME, what, n, part);
 const both = (what, n) => db.transaction(() => { insert(what, n, 1); insert(what, n, 2) });
 const there = (work) => { db.configure("postgresql", "main"); try { work() } finally { db.configure("sqlite3", "rows.db") } };
 const work = {
@@ -90,8 +95,8 @@ local trail = {}
 local function well(ended) if ended.code ~= 0 then error("a program failed: " .. ended.stderr) end end
 local function count(n, seen) if seen ~= n then error("counted " .. tostring(seen) .. " instead of " .. n) end end
 local function insert(what, n, part)
-  local marks = what:sub(1, 2) == "pg" and "$1, $2, $3, $4" or "?, ?, ?, ?"
-  db.exec("insert into made (name, kind, n, part) values (" .. marks .. ")", NAME, what, n, part)
+  local text = what:sub(1, 2) == "pg" and INSERT or INSERT:gsub("$%d", "?")
+  db.exec(text, NAME, what, n, part)
 end
 local function both(what, n) db.transaction(function() insert(what, n, 1) insert(what, n, 2) end) end
 local function there(work)
@@ -180,7 +185,7 @@ def repeating() -> Iterator[None]:
 
 
 class ModuleWorker(Driver):
-    def __init__(self, folder: Path, seed: int, url: str, *, at_once: int = 3) -> None:
+    def __init__(self, folder: Path, seed: int, url: str, at_once: int = 1) -> None:
         super().__init__(folder, seed)
         self._folder, self._url, self.at_once = folder, url, at_once
 
@@ -214,6 +219,7 @@ class ModuleWorker(Driver):
             "SHORT": repr(_SHORT),
             "SLOW": repr(_SLOW),
             "DEEP": repr(_DEEP),
+            "INSERT": repr(_INSERT),
         }
         is_lua = language == "lua"
         names = ", ".join(map(repr, kinds()))
@@ -223,6 +229,6 @@ class ModuleWorker(Driver):
 
 
 if __name__ == "__main__":
-    _, at, folder, seed, url, *options = sys.argv
+    _, address, folder, seed, url, at_once, *options = sys.argv
     with repeating() if "repeating" in options else contextlib.nullcontext():
-        asyncio.run(ModuleWorker(Path(folder), int(seed), url).run(at))
+        asyncio.run(ModuleWorker(Path(folder), int(seed), url, int(at_once)).run(address))

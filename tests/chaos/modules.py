@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from tests.chaos.module_worker import DATABASE, NAMESPACE, ROUNDS, TABLE, Module
 
 WORKER = "tests.chaos.module_worker"
 _SLOWEST_S = 0.03
+_SOON_MS = 20
 _MARK = "LD_LIBRARY_PATH"
 """A variable that supervisors of programs take from their daemon: they are known by it."""
 
@@ -184,6 +186,29 @@ def happened(folder: Path, problems: list[str]) -> Counter[Done]:
     return found
 
 
+def journals(folder: Path) -> set[tuple[Path, int]]:
+    """Changes of SQLite files that are under way, or were when somebody was killed."""
+    found = set()
+    for tree in (folder / "trees").glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            journal = tree / "rows.db-journal"
+            found.add((journal, journal.stat().st_ctime_ns))
+    return found
+
+
+def is_writing(folder: Path, before: set[tuple[Path, int]]) -> bool:
+    """Whether a script is in the middle of a change of a database, which is short: few kills would come upon one by chance."""
+    if os.environ.get(DATABASE) and random.random() < 0.5:
+        with psycopg.connect(os.environ[DATABASE]) as there:
+            return (
+                there.execute(
+                    "select 1 from pg_stat_activity where usename = current_user and backend_xid is not null"
+                ).fetchone()
+                is not None
+            )
+    return bool(journals(folder) - before)
+
+
 def _await_others(connection: psycopg.Connection[Any]) -> None:
     """A server may go on for a while with what somebody asked for who was killed then."""
     others = "select count(*) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid()"
@@ -320,23 +345,25 @@ def check_state(found: dict[str, int], trails: dict[str, list[list[Any]]], probl
 # ---- all of it -------------------------------------------------------------------------------------------------------------------------
 
 
-def run(address: str, rounds: int, seed: int, longest_ms: float = 4_000) -> Ran:
+def run(address: str, rounds: int, seed: int, longest_ms: float = 4_000, at_once: int = 3) -> Ran:
     """Kills `rounds` workers on one store, then examines it. Gives what they were in the middle of, and what was compared."""
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name, database(address), posts(Path(name)) as server:
         folder = Path(name)
+        options = server.url, str(at_once)
         for number in range(rounds):
-            # However slow the machine is, the first one leaves something behind.
-            kill(address, folder, seed + number, longest_ms, server.url, awaited=None if number else "paused")
+            if number % 2:
+                kill(address, folder, seed + number, longest_ms, *options)
+            else:
+                writing = partial(is_writing, folder, journals(folder))
+                kill(address, folder, seed + number, _SOON_MS, *options, awaited="ready", then=writing)
             look(address, folder, found)
         return found, asyncio.run(examine(address, folder, server.url, rounds))
 
 
-def kill(
-    address: str, folder: Path, seed: int, longest_ms: float, *options: str, awaited: str | None, watched: str = "notes"
-) -> None:
+def kill(address: str, folder: Path, seed: int, longest_ms: float, *options: str, **when: Any) -> None:
     marked = f"{os.environ.get(_MARK, '')}:{folder}"
-    one_round(WORKER, address, folder, seed, longest_ms, *options, awaited=awaited, watched=watched, env={_MARK: marked})
+    one_round(WORKER, address, folder, seed, longest_ms, *options, env={_MARK: marked}, **when)
 
 
 if __name__ == "__main__":

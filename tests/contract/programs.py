@@ -85,9 +85,9 @@ PROGRAMS: dict[str, dict[Language, str]] = {
         "javascript": "{ let s = 'sec' + 'ret-' + 'x'.repeat(40) + Math.PI; s = null }; 0",
         "lua": "do local s = 'sec' .. 'ret-' .. ('x'):rep(40) .. math.pi s = nil end collectgarbage() return 0",
     },
-    "hold 100 MB and drop it": {
-        "javascript": "globalThis.big = Array.from({length: 100}, () => new Uint8Array(1 << 20).fill(7)); big = null; 0",
-        "lua": "big = {} for i = 1, 100 do big[i] = ('x'):rep(1 << 20) .. i end big = nil return 0",
+    "hold 40 MB and drop it": {
+        "javascript": "globalThis.big = Array.from({length: 40}, () => new Uint8Array(1 << 20).fill(7)); big = null; 0",
+        "lua": "big = {} for i = 1, 40 do big[i] = ('x'):rep(1 << 20) .. i end big = nil return 0",
     },
     "grow and ask": {
         "javascript": """

@@ -31,8 +31,8 @@ HOST = Host({"add": lambda a, b: a + b, "refuse": refuse, "large": lambda n: "x"
 
 
 @pytest.fixture
-def sandbox(any_engine, language):
-    with any_engine.guest(language).template().create(host=HOST, seed=7) as sandbox:
+def sandbox(template):
+    with template.create(host=HOST, seed=7) as sandbox:
         yield sandbox
 
 
@@ -75,18 +75,17 @@ def test_a_result_that_cannot_cross_is_an_error_in_the_script(sandbox, language)
     assert outcome.error.code == "VALUE_REFUSED"
 
 
-def test_any_other_exception_ends_the_step_and_the_sandbox(any_engine, language):
+def test_any_other_exception_ends_the_step_and_the_sandbox(template, language):
     def crash():
         raise KeyError("a bug of the host")
 
-    with any_engine.guest(language).template().create(host=Host({"crash": crash})) as sandbox:
+    with template.create(host=Host({"crash": crash})) as sandbox:
         with pytest.raises(KeyError, match="a bug of the host"):
             sandbox.evaluate(call(language, "'crash'"))
         assert sandbox.closed
 
 
-def test_a_host_function_may_run_another_sandbox(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_a_host_function_may_run_another_sandbox(template, language):
 
     def inner(text):
         with template.create() as other:
@@ -101,14 +100,14 @@ def test_the_clock_is_input(sandbox, language):
     assert value(sandbox.evaluate(PROGRAMS["now"][language], now=NOW + 5000)) == NOW + 5000
 
 
-def test_the_clock_moves_after_host_calls_only(any_engine, language):
+def test_the_clock_moves_after_host_calls_only(template, language):
     times = iter([NOW + 1000, NOW + 3000])
     host = Host({"f": lambda: None}, clock=lambda: next(times))
     program = {
         "javascript": "const t = [Date.now()]; for (let i = 0; i < 1e5; i++) Date.now(); t.push(Date.now()); hf.call('f'); t.push(Date.now()); hf.call('f'); t.push(Date.now()); t.map(x => x / 1000)",
         "lua": "local t = {os.time()} for i = 1, 1e5 do os.time() end t[2] = os.time() alc.call('f') t[3] = os.time() alc.call('f') t[4] = os.time() return t",
     }[language]
-    with any_engine.guest(language).template().create(host=host) as sandbox:
+    with template.create(host=host) as sandbox:
         seconds = NOW / 1000
         assert value(sandbox.evaluate(program, now=NOW)) == [seconds, seconds, seconds + 1, seconds + 3]
 
@@ -134,8 +133,7 @@ def test_an_unknown_time_zone_is_refused(sandbox, language):
             sandbox.step(Evaluate(PROGRAMS["add"][language]), zone=zone)
 
 
-def test_random_numbers_come_from_the_seed(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_random_numbers_come_from_the_seed(template, language):
 
     def draw(**options):
         with template.create(**options) as sandbox:
@@ -153,8 +151,7 @@ def test_a_seed_can_be_given_with_any_step(sandbox, language):
     assert value(sandbox.step(request, seed=5)) == first
 
 
-def test_forks_draw_numbers_of_their_own(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_forks_draw_numbers_of_their_own(template, language):
     with template.create(seed=7) as sandbox:
         assert isinstance(sandbox.evaluate(PROGRAMS["random after pause"][language]), Paused)
         image = sandbox.freeze()
@@ -167,9 +164,8 @@ def test_forks_draw_numbers_of_their_own(any_engine, language):
         assert value(one.resume({1: "x"})) == value(two.resume({1: "x"}))
 
 
-def test_a_busy_sandbox_does_not_hold_up_another(any_engine, language):
+def test_a_busy_sandbox_does_not_hold_up_another(template, language):
     """Guests run without the interpreter lock: a hundred steps are done on one thread while a loop runs on another."""
-    template = any_engine.guest(language).template()
     with template.create(limits=Limits(wall_ms=0, cpu_ms=0)) as busy, template.create() as other:
         thread = threading.Thread(target=busy.evaluate, args=(PROGRAMS["loop"][language],))
         thread.start()
@@ -180,36 +176,32 @@ def test_a_busy_sandbox_does_not_hold_up_another(any_engine, language):
         thread.join()
 
 
-def test_a_template_holds_what_its_sources_made(any_engine, language):
-    guest = any_engine.guest(language)
-    template = guest.template(
-        [Source("lib", PROGRAMS["define"][language])], [Source("start", PROGRAMS["set global"][language])]
-    )
-    with template.create() as sandbox:
+def test_a_template_holds_what_its_sources_made(template, language):
+    guest = template.guest
+    made = guest.template([Source("lib", PROGRAMS["define"][language])], [Source("start", PROGRAMS["set global"][language])])
+    with made.create() as sandbox:
         assert value(sandbox.call("double", 4)) == 8
         assert value(sandbox.evaluate(PROGRAMS["get global"][language])) == "here"
     again = guest.template([Source("lib", PROGRAMS["define"][language])], [Source("start", PROGRAMS["set global"][language])])
-    assert again.digest == template.digest
+    assert again.digest == made.digest
 
 
 @pytest.mark.parametrize("program", ["raise", "ask once", "syntax"])
-def test_a_template_that_cannot_be_made_says_why(any_engine, language, program):
+def test_a_template_that_cannot_be_made_says_why(template, language, program):
     with pytest.raises(TemplateFailed, match=r"start\.file"):
-        any_engine.guest(language).template(startup=[Source("start.file", PROGRAMS[program][language])])
+        template.guest.template(startup=[Source("start.file", PROGRAMS[program][language])])
 
 
-def test_a_template_that_runs_for_ever_says_so(any_engine, language):
+def test_a_template_that_runs_for_ever_says_so(template, language):
     with pytest.raises(TemplateFailed, match="wall_ms"):
-        any_engine.guest(language).template(startup=[Source("start", PROGRAMS["loop"][language])], limits=Limits(wall_ms=100))
+        template.guest.template(startup=[Source("start", PROGRAMS["loop"][language])], limits=Limits(wall_ms=100))
 
 
 def test_guests_import_two_functions_and_nothing_else(engine, language):
-    from importlib import resources
+    from holdfast.sandbox.guest import _compiled
 
-    import wasmtime
-
-    wasm = resources.files("holdfast.sandbox").joinpath("guests", f"{language}.wasm").read_bytes()
-    imports = wasmtime.Module(engine.wasm, wasm).imports
+    guest = engine.guest(language)
+    imports = _compiled(engine, guest.digest, guest.wasm).imports
     assert sorted((i.module, i.name) for i in imports) == [("holdfast", "call"), ("holdfast", "take")]
 
 

@@ -16,9 +16,8 @@ SLACK_MS = 10_000  # tests ask whether a limit holds at all; how tightly is for 
 
 
 @pytest.fixture
-def breach(any_engine, language):
+def breach(template, language):
     """Runs a program that must exceed a limit, and gives the outcome."""
-    template = any_engine.guest(language).template()
 
     def run(name, **changes):
         with template.create(limits=LIMITS.but(**changes)) as sandbox:
@@ -80,8 +79,7 @@ def test_the_events_before_a_breach_are_kept(breach):
     assert [event.payload["text"] for event in outcome.events] == ["before"]
 
 
-def test_suspensions_are_limited_over_the_whole_execution(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_suspensions_are_limited_over_the_whole_execution(template, language):
     limits = LIMITS.but(max_suspensions=3)
     sandbox = template.create(limits=limits)
     outcome = sandbox.evaluate(PROGRAMS["ask for ever"][language])
@@ -96,8 +94,7 @@ def test_suspensions_are_limited_over_the_whole_execution(any_engine, language):
     assert (outcome.breach.limit, outcome.breach.allowed, outcome.breach.actual) == (Limit.SUSPENSIONS, 3, 4)
 
 
-def test_a_breach_is_a_rollback_to_the_last_image(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_a_breach_is_a_rollback_to_the_last_image(template, language):
     with template.create(limits=LIMITS) as sandbox:
         sandbox.evaluate(PROGRAMS["set global"][language])
         image = sandbox.freeze()
@@ -113,8 +110,8 @@ def test_limits_hold_while_python_is_busy(breach):
     assert 200 <= outcome.breach.actual < 200 + SLACK_MS
 
 
-def test_another_thread_can_cancel(any_engine, language):
-    with any_engine.guest(language).template().create(limits=LIMITS) as sandbox:
+def test_another_thread_can_cancel(template, language):
+    with template.create(limits=LIMITS) as sandbox:
         threading.Timer(0.1, sandbox.cancel).start()
         begun = time.monotonic()
         outcome = sandbox.evaluate(PROGRAMS["print and loop"][language])
@@ -124,8 +121,7 @@ def test_another_thread_can_cancel(any_engine, language):
         assert sandbox.closed
 
 
-def test_cancelling_one_sandbox_leaves_its_neighbours_alone(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_cancelling_one_sandbox_leaves_its_neighbours_alone(template, language):
     with template.create(limits=LIMITS) as victim, template.create(limits=LIMITS.but(wall_ms=600)) as neighbour:
         outcomes = {}
         threads = [
@@ -143,8 +139,8 @@ def test_cancelling_one_sandbox_leaves_its_neighbours_alone(any_engine, language
         assert outcomes[neighbour].breach.actual >= 600
 
 
-def test_a_sandbox_serves_one_thread_at_a_time(any_engine, language):
-    with any_engine.guest(language).template().create(limits=LIMITS.but(wall_ms=500)) as sandbox:
+def test_a_sandbox_serves_one_thread_at_a_time(template, language):
+    with template.create(limits=LIMITS.but(wall_ms=500)) as sandbox:
         thread = threading.Thread(target=sandbox.evaluate, args=(PROGRAMS["loop"][language],))
         thread.start()
         time.sleep(0.1)
@@ -154,17 +150,15 @@ def test_a_sandbox_serves_one_thread_at_a_time(any_engine, language):
         thread.join()
 
 
-def test_limits_hold_after_a_long_rest(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_limits_hold_after_a_long_rest(template, language):
     with template.create(limits=LIMITS.but(wall_ms=200)) as sandbox:
         assert isinstance(sandbox.evaluate(PROGRAMS["add"][language]), Finished)
         time.sleep(0.7)  # the ticker has stopped by now
         assert isinstance(sandbox.evaluate(PROGRAMS["loop"][language]), Breached)
 
 
-def test_the_stack_of_a_small_thread_is_not_overrun(any_engine, language):
+def test_the_stack_of_a_small_thread_is_not_overrun(template, language):
     """A guest that may nest deeper than its thread's stack allows would end the process."""
-    template = any_engine.guest(language).template()
     outcomes = []
 
     def work():
@@ -188,8 +182,7 @@ def test_the_stack_of_a_small_thread_is_not_overrun(any_engine, language):
     assert breached.breach.limit is Limit.STACK
 
 
-def test_sandboxes_inside_host_functions_have_stacks_of_their_own(any_engine, language):
-    template = any_engine.guest(language).template()
+def test_sandboxes_inside_host_functions_have_stacks_of_their_own(template, language):
 
     def inner():
         with template.create(limits=LIMITS) as sandbox:
@@ -204,9 +197,9 @@ def test_sandboxes_inside_host_functions_have_stacks_of_their_own(any_engine, la
 
 
 @pytest.mark.parametrize("name", ["source", "answer", "argument"])
-def test_a_request_that_does_not_fit_into_memory_is_a_breach(any_engine, language, name):
-    huge = "z" * 70_000_000
-    with any_engine.guest(language).template().create(limits=LIMITS) as sandbox:
+def test_a_request_that_does_not_fit_into_memory_is_a_breach(template, language, name):
+    huge = "z" * 35_000_000
+    with template.create(limits=LIMITS.but(mem_mb=32)) as sandbox:
         sandbox.evaluate(PROGRAMS["print"][language])
         if name == "source":
             outcome = sandbox.evaluate(f"return '{huge}'")
@@ -221,9 +214,8 @@ def test_a_request_that_does_not_fit_into_memory_is_a_breach(any_engine, languag
         assert sandbox.closed
 
 
-def test_the_tightest_limit_is_a_limit(any_engine, language):
-    template = any_engine.guest(language).template()
-    for _ in range(100):
+def test_the_tightest_limit_is_a_limit(template, language):
+    for _ in range(25):
         with template.create(limits=LIMITS.but(wall_ms=1)) as sandbox:
             for _ in range(5):
                 outcome = sandbox.evaluate(PROGRAMS["print much"][language])

@@ -28,8 +28,8 @@ TWO_AND_TWO = {"javascript": "2 + 2", "lua": "2 + 2"}
 
 
 @pytest.fixture
-def template(engine, language):
-    return engine.guest(language).template()
+def template(engine, plain, language):
+    return plain(engine, language)
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def digests(sandbox):
 # ---- abandon, in both languages ------------------------------------------------------------------------------------------------
 
 
-def test_on_every_way_of_running_guests(any_engine, language):
-    with any_engine.guest(language).template().create(seed=7) as sandbox:
+def test_on_every_way_of_running_guests(any_engine, plain, language):
+    with plain(any_engine, language).create(seed=7) as sandbox:
         pause(sandbox, WAITS[language])
         assert look(sandbox) == {}
         assert abandon(sandbox) == [1]

@@ -26,9 +26,9 @@ NOW = 1_700_000_000_000.0
 
 
 @pytest.fixture
-def run(any_engine, language):
+def run(template, language):
     """Evaluates a program by its name in a sandbox of this test."""
-    with any_engine.guest(language).template().create(seed=7, limits=Limits(wall_ms=20_000, cpu_ms=20_000)) as sandbox:
+    with template.create(seed=7, limits=Limits(wall_ms=20_000, cpu_ms=20_000)) as sandbox:
 
         def evaluate(name, **options):
             return sandbox.step(Evaluate(PROGRAMS[name][language]), **options)

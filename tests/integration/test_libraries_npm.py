@@ -21,6 +21,9 @@ from holdfast.sandbox import Engine, Finished, Host, Module, Modules, Source
 from tests.acceptance.scenes import evaluate, opened, refused, scene, template
 from tests.web import web
 
+pytestmark = pytest.mark.xdist_group("libraries")
+"""On one worker: what is fetched is fetched once."""
+
 PACKAGES = ("lodash@4.17.21", "axios@1.6.0", "zustand@4.4.7")
 
 
@@ -227,7 +230,18 @@ GOOD: dict[str, tuple[dict[str, str], dict[str, object], str, object]] = {
     "two files": ({"index.js": "exports.a = require('./b') + 1", "b.js": "module.exports = 1"}, {}, "x.a", 2),
     "data": ({"index.js": "module.exports = require('./b.json')", "b.json": '{"a": 1}'}, {}, "x.a", 1),
     "main without an ending": ({"lib/a.js": "exports.a = 1"}, {"main": "lib/a"}, "x.a", 1),
-    "for browsers": ({"dist.js": "!function(e){exports.a = 2}()", "index.js": "boom("}, {"unpkg": "dist.js"}, "x.a", 2),
+    "for browsers": (
+        {"dist.js": "typeof exports == 'object' && (exports.a = 2)", "index.js": "boom("},
+        {"unpkg": "dist.js"},
+        "x.a",
+        2,
+    ),
+    "only a global for browsers": (
+        {"dist.js": "var Y = function (exports) { return exports }({})", "index.js": "exports.a = 3"},
+        {"unpkg": "dist.js"},
+        "x.a",
+        3,
+    ),
     "ES module": ({"index.mjs": "export const a = 1; export default 5"}, {"main": "index.mjs"}, "[x.a, x.default]", [1, 5]),
     "only to be imported": (
         {"index.js": "export const a = import.meta.url ? 1 : 2"},
@@ -249,7 +263,7 @@ GOOD: dict[str, tuple[dict[str, str], dict[str, object], str, object]] = {
         "x.a",
         True,
     ),
-    "what is there stays": ({"index.js": "exports.a = 1; globalThis.x11 = 7"}, {}, "[x, require('x').a]", [7, 1]),
+    "what is there stays": ({"index.js": "exports.a = 1; globalThis.x12 = 7"}, {}, "[x, require('x').a]", [7, 1]),
 }
 
 
@@ -311,7 +325,11 @@ async def test_local_files_in_both_languages(cache: LibraryCache, tmp_path: Path
     give("part.js", "export const one = 1")
     add_file(cache, give("whole.mjs", "import {one} from './part.js'; export const two = one + 1"), "@own/whole", "2")
     add_file(
-        cache, give("mine.lua", "#!/usr/bin/lua\nlocal M, name = {}, ... function M.f() return name end return M"), "mine", "1.0", "m"
+        cache,
+        give("mine.lua", "#!/usr/bin/lua\nlocal M, name = {}, ... function M.f() return name end return M"),
+        "mine",
+        "1.0",
+        "m",
     )
     async with opened("memory:", libraries=cache) as hf:
         await template(hf, name="t")

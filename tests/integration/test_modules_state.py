@@ -373,7 +373,7 @@ async def test_a_step_that_meets_another_is_run_again(monkeypatch: pytest.Monkey
             code = error.code
         assert code == "STATE_CONFLICT"
         said, kept, meets, acts = await told("state.incr('a'); " + ACT + plain, 1000)
-        assert (said[0], kept, meets, acts) == ("STATE_CONFLICT", [400, 1], 4, ["a"])
+        assert (said[0], kept, meets, acts) == ("STATE_CONFLICT", [500, 1], 5, ["a"])
         assert await told(plain, 0) == (0, [1, None], 1, []), "the session goes on"
 
 

@@ -23,6 +23,8 @@ _PHRASES: Final = {
     int: "a whole number",
     float: "a number",
 }
+_SIMPLE: Final = (bool, bytes, float)
+"""Of these kinds any value will do."""
 Config = TypeVar("Config")
 
 
@@ -53,7 +55,7 @@ def take(kind: Any, value: Any) -> Any:
     >>> take(int, 2.0), take(list[str], {}), take(str | None, None), take(dict[str, int], {"a": 1})
     (2, [], None, {'a': 1})
     """
-    if kind is Any:
+    if kind is Any or (type(value) is kind and (kind in _SIMPLE or (kind is str and is_whole(value)))):
         return value
     origin = get_origin(kind)
     if origin in (Union, UnionType):
@@ -67,7 +69,7 @@ def take(kind: Any, value: Any) -> Any:
             value = []
         if not isinstance(value, list | tuple):
             _refuse(kind)
-        return origin(_below(f"[{at}]", get_args(kind)[0], item) for at, item in enumerate(value))
+        return origin(_take_items(get_args(kind)[0], value))
     if origin in (dict, Mapping):
         return _take_mapping(kind, value)
     if is_dataclass(kind):
@@ -94,6 +96,16 @@ def _below(step: str, kind: Any, value: Any) -> Any:
         return take(kind, value)
     except Mismatch as found:
         raise found.below(step) from None
+
+
+def _take_items(kind: Any, values: Sequence[Any]) -> list[Any]:
+    taken: list[Any] = []
+    for item in values:
+        try:
+            taken.append(take(kind, item))
+        except Mismatch as found:
+            raise found.below(f"[{len(taken)}]") from None
+    return taken
 
 
 def _take_one_of(kind: Any, value: Any) -> Any:
@@ -196,15 +208,16 @@ def arguments(called: str, method: Callable[..., Any], given: Sequence[Any]) -> 
                 raise _refused(f"{called}: {parameter.name} is missing")
             taken.append(parameter.default)
             continue
-        taken.append(_taken(f"{called}: {parameter.name}", parameter.kind, value))
-    return taken + [_taken(f"{called}: argument {at}", others, given[at]) for at in range(len(parameters), len(given))]
-
-
-def _taken(what: str, kind: Any, value: Any) -> Any:
-    try:
-        return take(kind, value)
-    except Mismatch as found:
-        raise _refused(f"{what}{found.path}{found.problem}") from None
+        try:
+            taken.append(take(parameter.kind, value))
+        except Mismatch as found:
+            raise _refused(f"{called}: {parameter.name}{found.path}{found.problem}") from None
+    for at in range(len(parameters), len(given)):
+        try:
+            taken.append(take(others, given[at]))
+        except Mismatch as found:
+            raise _refused(f"{called}: argument {at}{found.path}{found.problem}") from None
+    return taken
 
 
 def _refused(message: str) -> HostError:
@@ -238,6 +251,8 @@ def read_config(kind: type[Config], given: Mapping[str, Any], where: str) -> Con
 
 def is_whole(text: str) -> bool:
     """Whether there is no half of a surrogate pair in it."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

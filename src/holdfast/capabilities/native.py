@@ -11,6 +11,7 @@ the session leaves memory. Nothing of such an object is durable. What it keeps, 
 can ask for again. A call that a script waits for has an object to itself.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,11 +54,11 @@ def waits(*, once: bool) -> Callable[[Method], Method]:
     return mark
 
 
-class _Call(NamedTuple):
-    """A call under way on this thread. `stop` is there if a script waits for it."""
+class _Wait(NamedTuple):
+    """A call that a script waits for, under way on this thread."""
 
     until: float
-    stop: threading.Event | None
+    stop: threading.Event
 
 
 class Scope:
@@ -70,14 +71,16 @@ class Scope:
         worktree: str | None,
         *,
         is_stopped: Callable[[], bool] = bool,
-        time_left: Callable[[bool], float] = lambda computing: float("inf"),
+        time_left: Callable[[bool], float] = lambda computing: math.inf,
         step: Callable[[], int] = int,
         state: Overlay | None = None,
     ) -> None:
         self.session_id, self.template_id, self.worktree = session_id, template_id, worktree
         self._is_stopped, self._time_left, self.step = is_stopped, time_left, step
         self._state = state
-        self._calls = threading.local()
+        self.until = math.inf
+        """When the time of a call within a step is up. There is one at a time."""
+        self._waits = threading.local()
 
     @property
     def root(self) -> str:
@@ -95,26 +98,23 @@ class Scope:
 
     def is_stopped(self) -> bool:
         """Whether the call was told to stop, with its step or with its execution. Whoever waits looks at this."""
-        call: _Call | None = getattr(self._calls, "call", None)
-        return self._is_stopped() if call is None or call.stop is None else call.stop.is_set()
+        wait: _Wait | None = getattr(self._waits, "wait", None)
+        return self._is_stopped() if wait is None else wait.stop.is_set()
 
     def time_left(self, computing: bool = False) -> float:
         """Seconds until the call's time is up, or a limit of time of its step: that of all time, or with True also of computing."""
-        call: _Call | None = getattr(self._calls, "call", None)
-        if call is None:
-            return self._time_left(computing)
-        left = call.until - time.monotonic()
-        return left if call.stop is not None else min(left, self._time_left(computing))
+        wait: _Wait | None = getattr(self._waits, "wait", None)
+        now = time.monotonic()
+        return min(self.until - now, self._time_left(computing)) if wait is None else wait.until - now
 
     @contextmanager
-    def during(self, seconds: float, stop: threading.Event | None = None) -> Iterator[None]:
-        """A call runs on this thread for at most so long."""
-        before = getattr(self._calls, "call", None)
-        self._calls.call = _Call(time.monotonic() + seconds, stop)
+    def waiting(self, seconds: float, stop: threading.Event) -> Iterator[None]:
+        """A call that a script waits for runs on this thread, for at most so long."""
+        self._waits.wait = _Wait(time.monotonic() + seconds, stop)
         try:
             yield
         finally:
-            self._calls.call = before
+            del self._waits.wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,9 @@ class NativeModule:
         for name in _COMMON:
             value = given.get(name, 1)
             if type(value) is not int or not 1 <= value <= most[name]:
-                raise InvalidValue(f"config.{name} must be a whole number from 1 to {most[name]}").with_details(field=f"config.{name}")
+                raise InvalidValue(f"config.{name} must be a whole number from 1 to {most[name]}").with_details(
+                    field=f"config.{name}"
+                )
         return Limits(given.get("timeout_ms", cls.timeout_ms), given.get("max_calls", cls.max_calls))
 
 
@@ -260,39 +262,45 @@ class NativeModules:
             one.module.close()
 
     def _call(self, grant: Grant, name: str, method: Callable[..., Any], /, *given: Any) -> Any:
-        with self._told(grant, name):
+        begun = time.perf_counter()
+        outcome = "error"
+        try:
             made = self._made.get(grant.module.name)
             if made is None:
                 made = self._made[grant.module.name] = _Made(grant, self._scope)
             made.count()
             taken = arguments(f"{grant.module.name}.{name}", method, given)
-            with self._scope.during(made.seconds):
-                return method(made.module, *taken)
+            self._scope.until = time.monotonic() + made.seconds
+            result = method(made.module, *taken)
+            outcome = "ok"
+            return result
+        except HoldfastError as error:
+            told, outcome = _told(error)
+            raise told from None
+        finally:
+            self._meter.count(grant.module.name, name, outcome, time.perf_counter() - begun)
 
     def _wait(self, grant: Grant, name: str, method: Callable[..., Any], given: Any, stop: threading.Event) -> Any:
-        with self._told(grant, name):
+        begun = time.perf_counter()
+        outcome = "error"
+        try:
             taken = arguments(f"{grant.module.name}.{name}", method, given if isinstance(given, list) else [given])
             module, limits = grant.made(self._scope)
             try:
-                with self._scope.during(limits.timeout_ms / 1000, stop):
-                    return method(module, *taken)
+                with self._scope.waiting(limits.timeout_ms / 1000, stop):
+                    result = method(module, *taken)
             finally:
                 module.close()
-
-    @contextmanager
-    def _told(self, grant: Grant, name: str) -> Iterator[None]:
-        """Counts a call, and raises what a script may see."""
-        begun, outcome = time.perf_counter(), "error"
-        try:
-            yield
             outcome = "ok"
-        except HostError as error:
-            if is_refusal(error.script_code):
-                outcome = "refused"
-            raise
+            return result
         except HoldfastError as error:
-            if is_refusal(error.code):
-                outcome = "refused"
-            raise HostError(str(error), code=error.code) from None
+            told, outcome = _told(error)
+            raise told from None
         finally:
             self._meter.count(grant.module.name, name, outcome, time.perf_counter() - begun)
+
+
+def _told(error: HoldfastError) -> tuple[HostError, str]:
+    """An error as a script may see it, and how it is counted."""
+    told = error if isinstance(error, HostError) else HostError(str(error), code=error.code)
+    return told, "refused" if is_refusal(told.script_code) else "error"

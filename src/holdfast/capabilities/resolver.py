@@ -88,7 +88,7 @@ class SessionModules:
         try:
             found = self._find(specifier, referrer)
         except HoldfastError as error:
-            raise _told(error) from None
+            raise _told(error, specifier) from None
         if found is None:
             raise HostError(f"Invalid module: there is no module {specifier[:_LONGEST_SHOWN]!r}", code=_NOT_FOUND)
         return found
@@ -102,7 +102,7 @@ class SessionModules:
         try:
             file = read_file(self._root, name)
         except HoldfastError as error:
-            raise _told(error) from None
+            raise _told(error, name) from None
         return Module(self._resolver.kind(name), file.text)
 
     def _find(self, specifier: str, referrer: str) -> str | None:
@@ -175,8 +175,9 @@ def _find_file(root: str, path: str) -> str | None:
         return None if name is None else "/".join([*walk.names, name])
 
 
-def _told(error: HoldfastError) -> HostError:
-    return HostError(str(error), code=error.script_code if isinstance(error, Unfit) else error.code)
+def _told(error: HoldfastError, name: str) -> HostError:
+    message = f"module {name[:_LONGEST_SHOWN]!r}: {error}"
+    return HostError(message, code=error.script_code if isinstance(error, Unfit) else error.code)
 
 
 def _is_relative(specifier: str) -> bool:

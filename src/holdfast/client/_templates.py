@@ -171,7 +171,7 @@ class Templates(Group[Way]):
     @verb
     def remove_library(self, template: UUID | str, name: str, *, idempotency_key: str | None = None) -> Call[None]:
         """Loads a library no longer. Twice is fine."""
-        return change("DELETE", _at(template, "libraries", name), nothing, None, idempotency_key)
+        return change("DELETE", _at(template, "libraries", name.replace("/", "+")), nothing, None, idempotency_key)
 
     # ---- startup files -------------------------------------------------------------------------------------------------------------
 

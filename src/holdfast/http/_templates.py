@@ -310,9 +310,9 @@ async def list_template_libraries(hf: Hf, template_id: TemplateId, listed: Liste
     extra={"body": {"name": "lodash-4.17.21"}},
 )
 async def add_library(hf: Hf, template_id: TemplateId, body: models.NamedPart, key: Key) -> Json:
-    """Adds a library. It must be in the cache when a session is made."""
-    await hf.templates.add_library(template_id, body.name, idempotency_key=key)
-    return Json({"template_id": str(template_id), "name": body.name}, 201)
+    """Adds a library: `lodash`, `lodash@4` or `lodash-4.17.21`. The answer names the exact version, which a session needs in the cache."""
+    name = await hf.templates.add_library(template_id, body.name, idempotency_key=key)
+    return Json({"template_id": str(template_id), "name": name}, 201)
 
 
 @routes.add(

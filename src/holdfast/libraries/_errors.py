@@ -13,6 +13,8 @@ class LibraryNotAdded(HoldfastError):
     code = "LIBRARY_NOT_ADDED"
     fault = Fault.ENVIRONMENT
 
-    def __init__(self, message: str, reason: str, hint: str | None = None) -> None:
+    def __init__(self, message: str, reason: str, hint: str | None = None, said: str = "") -> None:
         super().__init__(message)
         self.reason, self.hint = reason, hint
+        self.said = said
+        """All that a tool said."""

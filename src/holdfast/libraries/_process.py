@@ -17,7 +17,7 @@ _KEPT: Final = ("NODE_OPTIONS", "NODE_PATH")
 
 
 def run(command: Sequence[str], folder: Path, reason: str, what: str, environment: Mapping[str, str] | None = None) -> str:
-    """What a tool prints. Its last words, if it fails, are the hint."""
+    """What a tool prints. If it fails, what it says about that is the hint."""
     given = {name: value for name, value in (environment or os.environ).items() if name not in _KEPT}
     try:
         started = subprocess.Popen(
@@ -42,7 +42,7 @@ def run(command: Sequence[str], folder: Path, reason: str, what: str, environmen
         _end(started)
         raise
     if started.returncode:
-        raise LibraryNotAdded(what, reason, _last_words(problem or out))
+        raise LibraryNotAdded(what, reason, _why(problem or out), problem)
     return out
 
 
@@ -78,7 +78,8 @@ def _end(started: "subprocess.Popen[str]") -> None:
     started.communicate()
 
 
-def _last_words(text: str) -> str | None:
-    """What a tool says about why it failed: the first lines that are no mere heading."""
+def _why(text: str) -> str | None:
+    """What a tool says about why it failed: the lines that it calls errors, if it does, without its pictures of code."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and "A complete log of this run" not in line]
-    return " / ".join(lines)[:400] or None
+    errors = [line.rpartition("[ERROR]")[2].strip() for line in lines if "[ERROR]" in line]
+    return "; ".join(errors or lines)[:400] or None

@@ -30,6 +30,8 @@ _ES_MODULE: Final = re.compile(
 )
 _META: Final = re.compile(r"\bimport\s*(?:\.\s*meta|\()")
 _EXPORTS: Final = re.compile(r"\bexports\b")
+_UNIVERSAL: Final = re.compile(r"\btypeof\s+(?:exports|module)\b|\bmodule\.exports\b")
+"""A file for browsers that is also a CommonJS module. Others leave a global, and nothing for `require`."""
 _OPTIONS: Final = (
     "--bundle",
     "--format=cjs",
@@ -79,7 +81,7 @@ def text_of(package: Fetched, tools: Path) -> str:
         except LibraryNotAdded as error:
             if problem is None:
                 problem = error
-            if error.reason != "BUNDLE_FAILED" or "conditions" not in (error.hint or ""):
+            if "conditions" not in error.said:
                 break
     assert problem is not None
     raise problem
@@ -111,17 +113,17 @@ def _plain_file(package: Fetched) -> str | None:
         about = None
     if not isinstance(about, dict):
         raise LibraryNotAdded(f"{package.name} is not a package", "DOWNLOAD_FAILED")
-    named = [about.get(key) for key in ("jsdelivr", "unpkg")]
+    named = [(about.get(key), _UNIVERSAL) for key in ("jsdelivr", "unpkg")]
     if about.get("type") != "module" and "exports" not in about:
-        named.append(about.get("main") or "index.js")
+        named.append((about.get("main") or "index.js", _EXPORTS))
     root = package.home.resolve()
-    for name in named:
+    for name, exporting in named:
         if not isinstance(name, str):
             continue
         for path in (package.home / name, package.home / f"{name}.js", package.home / name / "index.js"):
             if path.suffix in (".js", ".cjs") and path.is_file() and path.resolve().is_relative_to(root):
                 text = _read(path, package.name)
-                if is_plain(text) and _EXPORTS.search(text):
+                if is_plain(text) and exporting.search(text):
                     return text
                 break
     return None
@@ -148,7 +150,8 @@ def _esbuild(tools: Path) -> Path:
             install(_PINNED, made)
             if _binary(made) is None:
                 raise LibraryNotAdded("there is no bundler for this platform", "BUNDLE_FAILED")
-            shutil.rmtree(folder, ignore_errors=True)  # half of one, without the binary
+            if _binary(folder) is None:
+                shutil.rmtree(folder, ignore_errors=True)  # half of one
             try:
                 made.rename(folder)
             except OSError:  # somebody else was first

@@ -48,7 +48,7 @@ class Fetched(NamedTuple):
 
 def fetch(name: str, wanted: str, folder: Path, packages: Mapping[str, Any] | None = None) -> Fetched:
     """Fetches a version, or the newest of a range. With what was locked before, exactly that."""
-    if not _PACKAGE.fullmatch(name) or not _WANTED.fullmatch(wanted) or name.endswith((".js", ".lua")):
+    if not _PACKAGE.fullmatch(name) or not _WANTED.fullmatch(wanted):
         raise LibraryNotAdded(f"{name[:80]!r} is not a package that could be fetched", "DOWNLOAD_FAILED")
     manifest: dict[str, Any] = {"private": True, "dependencies": {name: wanted or "latest"}}
     (folder / "package.json").write_text(json.dumps(manifest))

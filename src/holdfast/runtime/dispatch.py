@@ -267,7 +267,7 @@ class Dispatcher:
         outdated = isinstance(error, LeaseLost | VersionConflict) and not isinstance(error, Gone)
         if task.ran or outdated or task.cancelled:
             self._drop(slot)
-        if isinstance(error, StateConflict) and task.conflicts < MOST_CONFLICTS and not self._closed:
+        if isinstance(error, StateConflict) and task.conflicts <= MOST_CONFLICTS and not self._closed:
             self._meet(slot, task, error)
             return
         if task.job.executes and isinstance(error, StoreError | StateConflict) and not isinstance(error, StoreDamaged):
@@ -387,6 +387,8 @@ class Dispatcher:
                 if task.stopped:  # a sandbox that was told to stop would do so at its next step
                     resident.hibernate()
                 task.ran = False
+            if task.conflicts > MOST_CONFLICTS and task.replayed is None:
+                raise StateConflict
             if not done:  # what was run again is not the job itself, begun by this process and now at its end
                 task.job.check(core, resident)
                 task.ran = True
@@ -434,7 +436,7 @@ class Dispatcher:
             raise SessionBusy("the session runs in another process")
         commit = replay(self._core, resident, begun, closing=isinstance(job, Close), conflicts=task.conflicts)
         self._core.committer.commit(commit)
-        self.recovered += 1
+        self.recovered += not task.conflicts
         commit.executions = [execution.copy() for execution in commit.executions]  # as it is now: the job may go on with it
         return commit
 

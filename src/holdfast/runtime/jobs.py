@@ -415,7 +415,7 @@ def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool, confl
     stepper = Stepper(core, resident, work)
     if begun.attempts >= _MOST_ATTEMPTS:
         return stepper.give_up(RecoveryFailed())
-    if conflicts >= MOST_CONFLICTS:
+    if conflicts > MOST_CONFLICTS:
         return stepper.give_up(StateConflict())
     try:
         resident.awake()  # before it is written down that it is tried once more

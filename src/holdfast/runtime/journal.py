@@ -2,7 +2,8 @@
 
 A step that did not come to its end is run again from the last checkpoint. Up to where the journal reaches, calls get the replies
 that they got before, and must be the same calls; from there on they are made. The journal is durable only where it has to be: an
-effect that must not happen twice waits until everything before it, and the intent to do it, is.
+effect that must not happen twice waits until everything before it, and the intent to do it, is. So does one of which twice is as good
+as once, if the step has read anything before: done again, it must be the same, and not follow from what it has itself changed.
 
 Files of a worktree that are imported are in it as well: what a name meant, and of a file's text its digest. A file that is another one
 when the step is run again is noticed.
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 from holdfast.capabilities import SessionModules, is_refusal
 from holdfast.runtime._errors import EffectUncertain, ReplayDiverged
 from holdfast.runtime.effects import EffectKind, Function
-from holdfast.sandbox import Host, Loader, Sandbox
+from holdfast.sandbox import Host, Loader, Sandbox, values
 from holdfast.store import Effect
 
 _CALL: Final = ord("c")
@@ -29,6 +30,7 @@ _LONGEST_NAME: Final = 4096
 _LONGEST_SHOWN: Final = 200
 MOST_REFUSED: Final = 100
 """How many refusals of a step are told one by one."""
+_NOTHING: Final = b"v" + values.encode(None)
 _decode: Final = json.JSONDecoder().raw_decode
 
 
@@ -50,6 +52,8 @@ class Journal(Host):
         self.sandbox: Sandbox | None = None
         self.effects: list[Effect] = []
         self._position = self._known = 0
+        self._learned = False
+        """Whether the step was told anything by the world that would be forgotten with this process."""
         self._reads_files = isinstance(modules, SessionModules) and modules.reads_files
         self._resolved: dict[str, bytes] = {}
         """What names of modules mean, as far as the step that runs has asked: the same all the time."""
@@ -66,6 +70,7 @@ class Journal(Host):
         self.load(effects)
         self.sandbox, self.refused, self.acted = sandbox, [], False
         self._position, self._known = 0, len(effects)
+        self._learned = False
         self._resolved, self._imports = {}, 0
         if effects:
             sandbox.untimed()
@@ -138,6 +143,7 @@ class Journal(Host):
             if known not in (None, kept):
                 raise ReplayDiverged
             self.effects[at] = Effect(_IMPORT, asked, kept, now)
+            self._learned = True
         if operation == _RESOLVE:
             self._resolved[asked] = reply
         return reply
@@ -147,8 +153,9 @@ class Journal(Host):
         if kind is EffectKind.STATE and self._unwritten is None:
             self._unwritten = at
         self.effects.append(Effect(name, arguments, None, now))
-        if kind is EffectKind.ONCE:
+        if kind is EffectKind.ONCE or (kind is EffectKind.IDEMPOTENT and self._learned):
             self._begin()
+            self._learned = False
             self.acted = True
         return self._call_out(at, name, arguments, request, now)
 
@@ -158,6 +165,8 @@ class Journal(Host):
         return self._done(at, name, arguments, reply, now + (time.monotonic() - begun) * 1000)
 
     def _done(self, at: int, name: str, arguments: str, reply: bytes, clock: float) -> tuple[bytes, float]:
+        if reply != _NOTHING:
+            self._learned = True
         self.effects[at] = Effect(name, arguments, reply.decode("utf-8", "surrogatepass"), clock)
         return self._noted(name, reply), clock
 
