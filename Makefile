@@ -24,8 +24,9 @@ DEVELOPMENT := .venv/.development
 demo: $(PACKAGE)
 	$(BIN)/holdfast demo
 
+# Tests start Python hundreds of times: where it may keep no compiled files, each time it would compile all of Holdfast.
 test: $(DEVELOPMENT)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(DEVELOPMENT)
 	$(BIN)/ruff check .

@@ -5,8 +5,13 @@ from contextlib import ExitStack
 from functools import cache
 
 import pytest
+from hypothesis import settings
 
 from holdfast.sandbox import LANGUAGES, Engine, Language, Template
+
+# How long an example takes says more of the machine than of what is tested.
+settings.register_profile("holdfast", max_examples=50, deadline=None)
+settings.load_profile("holdfast")
 
 WAYS = {"fast": {}, "unmapped": {"mapped": False}, "public": {"unchecked": False, "native_ticks": False}}
 

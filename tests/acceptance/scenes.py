@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import functools
 import json
-import subprocess
-import sys
+import multiprocessing
 import textwrap
+import traceback
+import warnings
 from collections.abc import Awaitable, Callable, Iterable
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
@@ -38,24 +39,24 @@ def scene(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 @cache
-def _blobs() -> dict[bytes, bytes]:
-    """What every store needs of the guests, packed once: it is the slowest part of a new store."""
+def _blobs() -> dict[bytes, Callable[[], bytes]]:
+    """What every store needs of the guests, packed once and when it is first missing: it is the slowest part of a new store."""
     packed = {}
     with Engine() as engine:
         for language in LANGUAGES:
             guest = engine.guest(language)
             template = guest.template()
             for digest, data in ((guest.digest, guest.wasm), (template.digest, template.content)):
-                packed[digest] = zstandard.compress(data, 1)
+                packed[digest] = cache(partial(zstandard.compress, data, 1))
     return packed
 
 
 def opened(address: str, **options: Any) -> Holdfast:
     """Holdfast on a store in which the guests are already."""
     store = open_store(address)
-    for digest, data in _blobs().items():
+    for digest, packed in _blobs().items():
         if store.get_blob(digest) is None:
-            store.put_blob(digest, data)
+            store.put_blob(digest, packed())
     return Holdfast.open(store, **options)
 
 
@@ -144,27 +145,48 @@ from tests.acceptance.scenes import *
 
 async def main(address, given):
 {body}
-
-said = asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
-print(json.dumps(said))
 """
+
+# They come from a process that has imported all of this and does nothing else: to import it again for each takes longer than most tests.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.acceptance.scenes"])
 
 
 def elsewhere(address: str, body: str, given: Any = None, *, dies: bool = False) -> Any:
     """Runs an async body in another process, which may be made to die in the middle. Gives what it returns."""
     program = _PROGRAM.format(body=textwrap.indent(textwrap.dedent(body), "    "))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program, address, json.dumps(given, default=str)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=Path(__file__).parents[2],
-    )
+    ours, theirs = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_act, args=(program, address, json.dumps(given, default=str), theirs))
+    with ours:
+        with theirs:
+            process.start()
+        try:
+            well, said = ours.recv() if ours.poll(60) else (False, "it takes too long")
+        except EOFError:
+            well, said = False, "it has died"
+    process.join(10)
+    code = process.exitcode
+    if code is None:
+        process.kill()
+        process.join()
+    process.close()
     if dies:
-        assert done.returncode in (9, -9), done.stderr  # by itself, or by SIGKILL
+        assert code in (9, -9), said  # by itself, or by SIGKILL
         return None
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert well, said
+    assert code == 0, code
+    return json.loads(said)
+
+
+def _act(program: str, address: str, given: str, say: Connection) -> None:
+    """What another process does."""
+    warnings.simplefilter("error")
+    names: dict[str, Any] = {}
+    try:
+        exec(program, names)
+        say.send((True, json.dumps(asyncio.run(names["main"](address, json.loads(given))))))
+    except BaseException:  # noqa: BLE001 - the test shall hear of it
+        say.send((False, traceback.format_exc()))
 
 
 # Languages and stores have little to do with each other: each of both is met, not all pairs.

@@ -390,4 +390,10 @@ async def test_retention(address: str, language: str) -> None:
         assert (await hf.sweep())["closed"] == 1
         hf.retention = Retention()
         clock.now += 10_000 * hour
-        assert await hf.sweep() == {"checkpoints": 0, "closed": 0, "deleted": 0, "replies": 0, "state": 0}  # by default nothing goes
+        assert await hf.sweep() == {
+            "checkpoints": 0,
+            "closed": 0,
+            "deleted": 0,
+            "replies": 0,
+            "state": 0,
+        }  # by default nothing goes

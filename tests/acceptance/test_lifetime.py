@@ -34,7 +34,8 @@ async def back_to(before: tuple[int, int]) -> None:
 
 
 def library(number: int) -> list[SourceFile]:
-    return [SourceFile("own.js", f"var own = {number}; var text = '{os.urandom(500).hex()}'")]
+    """In Lua, which is baked much sooner."""
+    return [SourceFile("own.lua", f"own = {number} text = '{os.urandom(500).hex()}'")]
 
 
 # ---- templates ---------------------------------------------------------------------------------------------------------------------
@@ -43,10 +44,10 @@ def library(number: int) -> list[SourceFile]:
 @scene
 async def test_templates_that_are_deleted_leave_nothing(sqlite: str) -> None:
     async with opened(sqlite) as hf:
-        await evaluate(hf, await session(hf), "1")
+        await evaluate(hf, await session(hf, "lua"), "1")
         (before, _), blobs = held(), count_blobs(sqlite)
         for number in range(8):
-            await hf.templates.create("short", libraries=library(number))
+            await hf.templates.create("short", language="lua", libraries=library(number))
             here = (await hf.sessions.create("short")).id
             assert await evaluate(hf, here, "own") == number
             await hf.templates.update("short", libraries=library(-number))
@@ -54,7 +55,7 @@ async def test_templates_that_are_deleted_leave_nothing(sqlite: str) -> None:
             await hf.templates.delete("short")
         assert held()[0] <= before + 8  # a few are kept for the sessions that usually follow, and the store has readers
         assert count_blobs(sqlite) == blobs
-        assert await evaluate(hf, await session(hf), "1") == 1
+        assert await evaluate(hf, await session(hf, "lua"), "1") == 1
 
 
 def count_blobs(address: str) -> int:
@@ -66,13 +67,13 @@ def count_blobs(address: str) -> int:
 async def test_many_templates_in_use_take_few_descriptors(sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelf, "_KEPT", 2)
     async with opened(sqlite, settings=Settings(resident=4)) as hf:
-        await evaluate(hf, await session(hf), "1")
+        await evaluate(hf, await session(hf, "lua"), "1")
         before, _ = held()
         sessions = []
         for number in range(15):
-            await hf.templates.create(f"t{number}", libraries=library(number))
+            await hf.templates.create(f"t{number}", language="lua", libraries=library(number))
             sessions.append((await hf.sessions.create(f"t{number}")).id)
-            await hf.executions.run(sessions[-1], "own += await ask('how many?')")
+            await hf.executions.run(sessions[-1], "own = own + alc.ask('how many?')")
         assert held()[0] < before + 12
         for number, here in enumerate(sessions):  # those that were put away come back
             await hf.queries.answer(here, 100)

@@ -73,8 +73,8 @@ def one_round(
             deadline = time.monotonic() + PATIENCE_S
             while not _has(notes, skip, awaited) or not (then is None or then()):
                 if worker.poll() is not None or time.monotonic() > deadline:
-                    raise Lost([f"the worker did not start: {errors.read_text()[-2000:]}"])
-                time.sleep(0.002)
+                    raise Lost([f"the worker did not start, or did not come so far: {errors.read_text()[-2000:]}"])
+                time.sleep(0.01)
             time.sleep(dice.random() ** 2 * longest_ms / 1000)  # early moments more often than late ones
             if worker.poll() is not None:
                 raise Lost([f"the worker ended by itself: {errors.read_text()[-2000:]}"])

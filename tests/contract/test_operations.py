@@ -34,7 +34,7 @@ def template(engine, plain, language):
 
 @pytest.fixture
 def sandbox(template):
-    with template.create(seed=7) as sandbox:
+    with template.create(seed=7, limits=Limits(wall_ms=60_000, cpu_ms=60_000)) as sandbox:
         yield sandbox
 
 
@@ -217,7 +217,7 @@ def test_limits_that_are_used_up_do_not_matter(template, language):
         assert run(sandbox, TWO_AND_TWO[language]) == 4
 
 
-def test_a_thousand_times(sandbox, language):
+def test_hundreds_of_times(sandbox, language):
     source = {
         "javascript": """
             const much = 'x'.repeat(1e5) + Math.random(), p = ask('q'), held = {p};
@@ -233,10 +233,10 @@ def test_a_thousand_times(sandbox, language):
         """,
     }[language]
     sizes = []
-    for i in range(1000):
+    for i in range(400):
         pause(sandbox, source)
         abandon(sandbox)
-        if i % 250 == 249:
+        if i % 100 == 99:
             sizes.append(len(sandbox.content()))
     assert sizes[-1] <= sizes[0] + (1 << 20), sizes
 

@@ -28,4 +28,8 @@ def javascript_text(text: str) -> str:
 
 def lua_text(text: str) -> str:
     """Signs that are no letters are written as numbers, but for those of what is filled in later."""
-    return '"' + "".join(c if c.isascii() and (c.isalnum() or c in "<>") else "".join(f"\\{b:03d}" for b in c.encode()) for c in text) + '"'
+    return (
+        '"'
+        + "".join(c if c.isascii() and (c.isalnum() or c in "<>") else "".join(f"\\{b:03d}" for b in c.encode()) for c in text)
+        + '"'
+    )

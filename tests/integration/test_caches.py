@@ -1,12 +1,15 @@
 """Compiled guests and templates on disk: kept, checked, and never needed."""
 
 import os
+import shutil
 import stat
 
 import pytest
 
 from holdfast.sandbox import Engine, Finished, Source
 from holdfast.sandbox._cache import Cache, default_directory
+
+pytestmark = pytest.mark.xdist_group("caches")  # one process, in which the guest is compiled once for most of them
 
 
 @pytest.fixture
@@ -26,8 +29,22 @@ def files(directory):
     return [path for path in directory.rglob("*") if path.is_file()]
 
 
-def test_what_was_made_once_is_kept(directory):
-    digest = works(directory, "lua")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A directory in which all is kept that was made, and the digest of that. Compiling takes a while."""
+    directory = tmp_path_factory.mktemp("made") / "cache"
+    return directory, works(directory, "lua")
+
+
+@pytest.fixture
+def kept(made, directory):
+    """A copy of it for one test, and the digest."""
+    shutil.copytree(made[0], directory)
+    return directory, made[1]
+
+
+def test_what_was_made_once_is_kept(kept):
+    directory, digest = kept
     before = {path: path.stat().st_mtime_ns for path in files(directory)}
     assert len(before) == 2
     assert works(directory, "lua") == digest
@@ -38,18 +55,18 @@ def test_what_was_made_once_is_kept(directory):
     "damage",
     [lambda b: b"", lambda b: b[:1000], lambda b: b[:-1], lambda b: b[:9999] + b"x" + b[10000:], lambda b: b"x" * len(b)],
 )
-def test_damaged_files_are_made_again(directory, damage):
-    digest = works(directory, "lua")
+def test_damaged_files_are_made_again(kept, damage):
+    directory, digest = kept
     for path in files(directory):
         path.write_bytes(damage(path.read_bytes()))
     assert works(directory, "lua") == digest
     assert works(directory, "lua") == digest
 
 
-def test_nothing_is_kept_where_nothing_can_be(tmp_path):
+def test_nothing_is_kept_where_nothing_can_be(tmp_path, made):
     file = tmp_path / "file"
     file.write_text("in the way")
-    assert works(None, "lua") == works(file / "cache", "lua")
+    assert works(None, "lua") == works(file / "cache", "lua") == made[1]
 
 
 def test_a_directory_that_others_may_write_to_is_not_used(directory):

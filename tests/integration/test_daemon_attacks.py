@@ -14,7 +14,9 @@ import httpx2
 import pytest
 
 from holdfast.daemon import ConfigInvalid, DaemonError, InstanceLock, Tokens, TokensUnusable, load_config, running_pid
-from tests.daemon import Daemon
+from tests.daemon import NO_TLS, Daemon
+
+pytestmark = pytest.mark.xdist_group("daemon-attacks")  # one process, so that one daemon serves all of them
 
 _SECRET = "hf_" + "A" * 43
 
@@ -39,7 +41,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 def status(daemon: Daemon, secret: str) -> int:
     headers = {"Authorization": f"Bearer {secret}"}
-    return httpx2.get(f"{daemon.url}/api/v1/templates", headers=headers).status_code
+    return httpx2.get(f"{daemon.url}/api/v1/templates", headers=headers, verify=NO_TLS).status_code
 
 
 # ---- while it runs -----------------------------------------------------------------------------------------------------------------

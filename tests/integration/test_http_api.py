@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from holdfast.http.models import _executions, _ops, _sessions, _templates
+from tests.daemon import NO_TLS
 from tests.http_server import Served, served
 
 
@@ -64,7 +65,7 @@ def repl(api: httpx2.Client, session: str, source: str, **more: Any) -> Any:
 
 
 def test_health_and_version_need_no_token(server: Served) -> None:
-    with httpx2.Client(base_url=f"{server.url}/api/v1") as nobody:
+    with httpx2.Client(base_url=f"{server.url}/api/v1", verify=NO_TLS) as nobody:
         assert ok(nobody.get("/health")) == {"status": "ok"}
         assert ok(nobody.get("/health/live")) == {"status": "ok"}
         _ops.Readiness.model_validate(ok(nobody.get("/health/ready")))
@@ -485,7 +486,7 @@ def test_tokens_do_not_see_each_others_replies(server: Served, api: httpx2.Clien
 
 
 def test_the_document_says_everything(server: Served) -> None:
-    with httpx2.Client(base_url=f"{server.url}/api/v1") as nobody:
+    with httpx2.Client(base_url=f"{server.url}/api/v1", verify=NO_TLS) as nobody:
         document = ok(nobody.get("/openapi.json"))
         page = nobody.get("/docs")
     assert document["openapi"].startswith("3.1")

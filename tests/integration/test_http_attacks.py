@@ -13,7 +13,9 @@ import httpx2
 import pytest
 
 from holdfast.daemon import Tokens
-from tests.daemon import Daemon
+from tests.daemon import NO_TLS, Daemon
+
+pytestmark = pytest.mark.xdist_group("http-attacks")  # one process, so that one daemon serves all of them
 
 _ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 _CONNECTIONS = 32
@@ -36,14 +38,18 @@ class Target:
 
     def client(self, scope: str, **options: Any) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.secrets[scope]}"}
-        return httpx2.Client(base_url=f"{self.daemon.url}/api/v1", headers=headers, timeout=20, **options)
+        return httpx2.Client(base_url=f"{self.daemon.url}/api/v1", headers=headers, timeout=20, verify=NO_TLS, **options)
 
     def session(self) -> str:
         return str(self.admin.post("/sessions", json={"template_id": self.template}).json()["id"])
 
     def until_known(self, secret: str, known: bool = True) -> None:
         headers = {"Authorization": f"Bearer {secret}"}
-        until(lambda: (httpx2.get(f"{self.daemon.url}/api/v1/templates", headers=headers).status_code == 200) is known)
+        until(
+            lambda: (
+                (httpx2.get(f"{self.daemon.url}/api/v1/templates", headers=headers, verify=NO_TLS).status_code == 200) is known
+            )
+        )
 
     def connect(self, sent: bytes) -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", self.daemon.port), timeout=10)
@@ -106,7 +112,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 def test_every_operation_asks_for_its_scope(target: Target) -> None:
     """With no token, and with a token of each scope, for each operation of the document. Nothing that is told has anything internal in it."""
-    with httpx2.Client(base_url=target.daemon.url, timeout=20) as caller:
+    with httpx2.Client(base_url=target.daemon.url, timeout=20, verify=NO_TLS) as caller:
         paths = caller.get("/api/v1/openapi.json").json()["paths"]
         operations = [(path, method, about) for path, methods in paths.items() for method, about in methods.items()]
         assert len(operations) > 50
@@ -240,7 +246,7 @@ def test_connections_are_not_kept_without_end(target: Target) -> None:
     finally:
         for connection in held:
             connection.close()
-    until(lambda: httpx2.get(f"{target.daemon.url}/api/v1/health").status_code == 200)
+    until(lambda: httpx2.get(f"{target.daemon.url}/api/v1/health", verify=NO_TLS).status_code == 200)
 
 
 def test_nothing_is_read_from_nobody(target: Target) -> None:
@@ -249,7 +255,7 @@ def test_nothing_is_read_from_nobody(target: Target) -> None:
     held = [target.connect(head) for _ in range(_CONCURRENCY)]
     try:
         assert statuses(held[0].recv(1000)) == [405]
-        assert httpx2.get(f"{target.daemon.url}/api/v1/health").status_code == 200
+        assert httpx2.get(f"{target.daemon.url}/api/v1/health", verify=NO_TLS).status_code == 200
     finally:
         for connection in held:
             connection.close()

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.daemon import NO_TLS
 from tests.http_server import Served, served
 
 _ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -57,7 +58,7 @@ def request(method: str, path: str, *headers: str, body: bytes = b"") -> bytes:
 )
 def test_without_a_good_token_nothing_is_told(server: Served, given: str | None) -> None:
     headers = {} if given is None else {b"Authorization": given.encode("latin-1")}
-    with httpx2.Client(base_url=f"{server.url}/api/v1", headers=headers) as nobody:
+    with httpx2.Client(base_url=f"{server.url}/api/v1", headers=headers, verify=NO_TLS) as nobody:
         for method, path in (
             ("GET", "/templates"),
             ("POST", "/executions/repl"),
@@ -147,7 +148,7 @@ def test_pages_that_may_ask(server: Served, api: httpx2.Client) -> None:
     assert api.get("/health", headers={"Origin": server.url}).status_code == 200
     friend = {"Origin": "https://friend.example"}
     assert api.get("/health", headers=friend).headers["access-control-allow-origin"] == "https://friend.example"
-    with httpx2.Client(base_url=f"{server.url}/api/v1") as browser:
+    with httpx2.Client(base_url=f"{server.url}/api/v1", verify=NO_TLS) as browser:
         asked = browser.options("/templates", headers={**friend, "Access-Control-Request-Method": "POST"})
         assert asked.status_code == 200
         assert "POST" in asked.headers["access-control-allow-methods"]

@@ -96,7 +96,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(item=anything)
 def test_any_answer_comes_back_equal(sandbox, item):
     outcome = sandbox.evaluate("await llm('give')")

@@ -215,7 +215,7 @@ def test_long_names_of_files_are_kept_short(lua):
 
 def test_errors_leave_nothing_behind(lua):
     with lua.create(limits=Limits(mem_mb=8)) as sandbox:
-        for number in range(300):
+        for number in range(150):
             failure(sandbox.evaluate(f"local big = ('x'):rep(100000) .. {number} error({{big}})"))
             failure(sandbox.evaluate("x y z"))
         assert isinstance(sandbox.evaluate("alc.llm('x')"), Paused)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.sandbox import Paused
 from tests.integration.lua_runs import answered, failure, run, value
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 PROGRAM = r"""
 function shown(ok, ...)

@@ -99,8 +99,9 @@ async def test_sqlite(tree: Path) -> None:
         assert await at.run(here, "db.query('select * from t where id > ?', [5])") == []
         assert await at.run(here, "String(db.query('select ? as big', 9007199254740993n)[0].big)") == "9007199254740993"
         assert await at.run(here, "Array.from(db.query('select ? as b', new Uint8Array([1, 0]))[0].b)") == [1, 0]
-        words = "trim('xaxx', 'x') as t, ltrim('xax', 'x') as l, rtrim('xax', 'x') as r, instr('abc', 'c') as i, replace('aba', 'a', 'cc') as p"
-        assert await at.run(here, f'db.query("select {words}")[0]') == {"t": "a", "l": "ax", "r": "xa", "i": 3, "p": "ccbcc"}
+        words = "trim('xaxx', 'x') as t, ltrim('xax', 'x') as l, rtrim('xax', 'x') as r, instr('abc', 'c') as i, replace('aba', 'a', 'cc') as p, printf('%05.1f %s%%', 2.5, 'a') as f, hex(unhex('41-42', '-')) as h"
+        found = {"t": "a", "l": "ax", "r": "xa", "i": 3, "p": "ccbcc", "f": "002.5 a%", "h": "4142"}
+        assert await at.run(here, f'db.query("select {words}")[0]') == found
         assert (await at.run(here, "db.exec('delete from t where id = 2 returning id, a')"))["rows"] == [{"id": 2, "a": None}]
         assert await at.fails(here, "db.query('select ?', {a: 1})") == "INVALID_ARGUMENT"
         assert await at.fails(here, "db.query('select ?, ?', 1)") == "SQL_ERROR"

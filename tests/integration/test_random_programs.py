@@ -57,10 +57,10 @@ def finish(template, source, seed, between):
     return outcome.result.value, content
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=names, seed=st.integers(0, 2**64 - 1))
-def test_thawed_at_every_pause_or_never(engine, language, names, seed):
-    template = engine.guest(language).template()
+def test_thawed_at_every_pause_or_never(engine, plain, language, names, seed):
+    template = plain(engine, language)
     first, last = FRAMES[language]
     source = first + ";\n".join(STATEMENTS[language][name] for name in names) + last
 

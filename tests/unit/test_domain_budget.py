@@ -1,7 +1,7 @@
 """Budgets hold. Lines 36-38 of algocline 6.3; restated, since theirs were soft (section 8, weakness 8)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import Budget, BudgetExceeded, Metrics, Spent
@@ -35,7 +35,6 @@ def test_line_36_restated_a_prompt_that_would_use_up_all_tokens_is_refused_befor
     Budget(max_tokens=10).check(Spent(), calls=1, tokens=9)
 
 
-@settings(deadline=None)
 @given(limit=st.integers(0, 20), used=st.integers(0, 20), calls=st.integers(1, 20))
 def test_line_36_restated_a_batch_cannot_overshoot(limit, used, calls):
     """Theirs checked once a batch, which could exceed the limit by all but one."""

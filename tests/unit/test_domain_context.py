@@ -1,7 +1,7 @@
 """What `ctx` says. Lines 16 and 35 of algocline section 6."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import Budget, InvalidValue, budget_of, namespace_of
@@ -16,7 +16,6 @@ def test_line_16_the_default_where_it_says_nothing(ctx):
     assert namespace_of(ctx) == "default"
 
 
-@settings(deadline=None)
 @given(st.none() | st.dictionaries(st.sampled_from(["_ns", "x"]), st.none() | st.integers() | st.text()))
 def test_line_16_a_namespace_is_never_empty(ctx):
     assert namespace_of(ctx)

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import InvalidId, new_id, parse_id, parse_query_id, query_id
@@ -61,7 +61,6 @@ def test_all_else_is_refused_and_shown_shortened(text):
     assert len(str(refusal.value)) < 130
 
 
-@settings(deadline=None)
 @given(st.uuids())
 def test_a_written_id_reads_back(identity):
     assert parse_id(str(identity)) == parse_id(identity.hex) == parse_id(identity.urn) == identity
@@ -74,7 +73,6 @@ def test_line_22_restated_session_ids_are_distinct_random_uuids():
     assert {identity.version for identity in ids} == {4}
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**18 - 1))
 def test_line_14_restated_a_query_id_is_its_number_in_the_session(number):
     """Theirs restarted at q-0 in each round; ours start at q-1 and are never used again."""

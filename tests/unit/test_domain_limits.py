@@ -1,7 +1,7 @@
 """Limits: defaults of vm-system 1.4, and what is in range."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import Limits
@@ -17,7 +17,6 @@ def test_defaults():
     )
 
 
-@settings(deadline=None)
 @given(st.sampled_from(NAMES), st.integers(-(2**33), 2**33))
 def test_a_limit_is_taken_if_it_is_in_range_and_refused_by_name_if_not(name, value):
     low, high = LOWEST.get(name, 0), HIGHEST.get(name, 0xFFFFFFFF)

@@ -4,7 +4,7 @@ import json
 from dataclasses import fields
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import Metrics, Spent, Tokens, TokenSource, estimate, estimated, prompt_parts, prompt_size, provided
@@ -86,7 +86,6 @@ def test_line_41_a_prompt_and_its_system_prompt_are_estimated_together():
     assert estimated("hello world") + estimated("be brief") == Tokens(5, TokenSource.ESTIMATED)
 
 
-@settings(deadline=None)
 @given(st.lists(TOKENS))
 def test_line_41_a_sum_is_as_sure_as_its_weakest_part(parts):
     total = sum(parts, Tokens())
@@ -99,7 +98,6 @@ def test_line_41_nothing_is_zero_for_certain():
     assert Tokens().as_dict() == {"tokens": 0, "source": "definite"}
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), st.none() | st.integers() | st.text()))
 def test_line_44_what_a_script_records_is_beside_what_is_counted(custom):
     stats = Metrics(llm_calls=1).stats(None, custom)
@@ -111,7 +109,6 @@ NAMES = [field.name for field in fields(Metrics)]
 ALL = st.fixed_dictionaries({name: TOKENS if name.endswith("_tokens") else COUNTS for name in NAMES})
 
 
-@settings(deadline=None)
 @given(ALL)
 def test_metrics_survive_a_store_and_a_copy_is_of_its_own(values):
     metrics = Metrics(**values)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import (
@@ -58,7 +58,6 @@ def test_line_2_three_queries_fed_in_another_order():
     assert [answer.value for answer in pending.ordered_answers()] == [1, 2, 3]
 
 
-@settings(deadline=None)
 @given(orders())
 def test_line_2_answers_come_in_the_order_of_the_questions_whatever_that_of_answering(drawn):
     numbers, order = drawn
@@ -67,7 +66,6 @@ def test_line_2_answers_come_in_the_order_of_the_questions_whatever_that_of_answ
     assert [answer.value for answer in pending.ordered_answers()] == numbers
 
 
-@settings(deadline=None)
 @given(orders(), st.integers(1, 10**6))
 def test_line_3_an_unknown_id_is_refused(drawn, number):
     numbers, _ = drawn
@@ -78,7 +76,6 @@ def test_line_3_an_unknown_id_is_refused(drawn, number):
     assert pending.remaining == len(numbers)
 
 
-@settings(deadline=None)
 @given(orders(), st.text(), st.text())
 def test_line_4_a_second_answer_is_refused_unless_it_is_the_same(drawn, first, second):
     """Restated: the same answer again is a retry, and changes nothing."""
@@ -127,7 +124,6 @@ def test_line_5_only_the_unanswered_are_pending():
     assert [query.id for query in pending.pending()] == ["q-2"]
 
 
-@settings(deadline=None)
 @given(orders())
 def test_line_6_each_answer_leaves_one_less(drawn):
     numbers, order = drawn
@@ -138,7 +134,6 @@ def test_line_6_each_answer_leaves_one_less(drawn):
     assert pending.remaining == 0
 
 
-@settings(deadline=None)
 @given(orders(), JSON, st.data())
 def test_line_6_json_keeps_partial_progress(drawn, value, data):
     numbers, order = drawn

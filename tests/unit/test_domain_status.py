@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import (
@@ -74,7 +74,6 @@ def test_line_24_a_preview_is_cut_by_code_points():
     assert len(PendingFilter.parse("preview").project(asked(1, {"prompt": "x" * 999}))["prompt_preview"]) == 200
 
 
-@settings(deadline=None)
 @given(st.text(), st.integers(0, 30))
 def test_line_24_a_preview_is_the_beginning(prompt, chars):
     shown = PendingFilter.parse({"prompt": {"mode": "preview", "chars": chars}}).project(asked(1, {"prompt": prompt}))

@@ -5,7 +5,7 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.domain import PHASES, ErrorEntryNotFound, InvalidTransition, InvalidValue, SessionPhase, WorkflowSession, new_id
@@ -93,7 +93,6 @@ def test_m3_restated_a_phase_that_does_not_exist_is_refused(session):
     assert session.phase is SessionPhase.FAILED
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(SessionPhase), max_size=30))
 def test_a_session_walks_through_its_phases_at_random(walk):
     session = WorkflowSession(clock=Clock())
@@ -377,7 +376,6 @@ CHANGES = {
 }
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([name for name in CHANGES if name != "update_phase"]), st.integers(-1000, 1000))))
 def test_restated_updated_at_strictly_increases_with_each_change_whatever_the_clock_does(steps):
     """Theirs stood still within a tick of the clock, and for logs always."""

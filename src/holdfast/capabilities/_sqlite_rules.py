@@ -8,13 +8,17 @@ A statement that runs is stopped by a handler that SQLite calls between its oper
 functions of SQLite take a time that grows with the product of the lengths of their arguments; they are replaced by ones that do not.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from string import hexdigits
 from typing import Any, Final
 
 from holdfast.capabilities._sql import LARGEST_VALUE
 
 LARGEST_DATABASE: Final = 64 << 20
+_DIGITS: Final = 20
 
 _READS: Final = frozenset([sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE])
 _WRITES: Final = frozenset(
@@ -52,7 +56,11 @@ _LOOKS: Final = frozenset(
     ]
 )
 _SETTINGS: Final = frozenset(["application_id", "foreign_keys", "user_version"])
-_NO_FUNCTIONS: Final = frozenset(["edit", "fts3_tokenizer", "load_extension", "readfile", "writefile"])
+_NO_FUNCTIONS: Final = frozenset(
+    ["edit", "fts3_tokenizer", "json_patch", "jsonb_patch", "load_extension", "readfile", "writefile"]
+)
+"""What reaches files, and what takes for ever and has no replacement here."""
+_FORMAT: Final = re.compile(r"%([-+ #!,.*l0-9]*)")
 _NO_TABLES: Final = frozenset(["dbstat", "sqlite_dbpage"])
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: LARGEST_VALUE,
@@ -148,10 +156,48 @@ def _trim(*, left: bool, right: bool) -> Callable[[Any, Any], str | None]:
     return trim
 
 
+def _printf(form: Any = None, *values: Any) -> str | None:
+    """SQLite's own, if what it is asked for is not too long: it counts to any width, one by one."""
+    if form is None:
+        return None
+    text = _text(form)
+    fields = _FORMAT.findall(text)
+    if any("*" in field for field in fields):
+        raise ValueError("a width must be a number")
+    if sum(int(number[:_DIGITS]) for field in fields for number in re.findall(r"[0-9]+", field)) > LARGEST_VALUE:
+        raise ValueError("string or blob too big")
+    with closing(sqlite3.connect(":memory:")) as plain:
+        plain.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+        marks = ", ".join("?" * (1 + len(values)))
+        found: str | None = plain.execute(f"SELECT printf({marks})", (text, *values)).fetchone()[0]
+        return found
+
+
+def _unhex(text: Any, others: Any) -> bytes | None:
+    """Bytes from pairs of digits; between pairs there may be other characters."""
+    if text is None or others is None:
+        return None
+    whole, ignored = _text(text), set(_text(others)) - set(hexdigits)
+    found, at = bytearray(), 0
+    while at < len(whole):
+        if whole[at] in ignored:
+            at += 1
+            continue
+        pair = whole[at : at + 2]
+        if len(pair) < 2 or not set(pair) <= set(hexdigits):
+            return None
+        found.append(int(pair, 16))
+        at += 2
+    return bytes(found)
+
+
 _FUNCTIONS: Final[tuple[tuple[str, int, Callable[..., Any]], ...]] = (
     ("instr", 2, _instr),
     ("replace", 3, _replace),
     ("trim", 2, _trim(left=True, right=True)),
     ("ltrim", 2, _trim(left=True, right=False)),
     ("rtrim", 2, _trim(left=False, right=True)),
+    ("printf", -1, _printf),
+    ("format", -1, _printf),
+    ("unhex", 2, _unhex),
 )

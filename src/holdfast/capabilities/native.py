@@ -11,6 +11,7 @@ the session leaves memory. Nothing of such an object is durable. What it keeps, 
 can ask for again. A call that a script waits for has an object to itself.
 """
 
+import logging
 import math
 import threading
 import time
@@ -27,6 +28,7 @@ from holdfast.capabilities.overlay import Overlay
 from holdfast.domain import EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 
+_log: Final = logging.getLogger("holdfast.capabilities")
 _EFFECT: Final = "effect_kind"
 _WAITS: Final = "waits_once"
 _COMMON: Final = ("timeout_ms", "max_calls")
@@ -256,10 +258,19 @@ class NativeModules:
             for name, once in grant.module.waiting().items():
                 yield f"{grant.module.name}.{name}", partial(self._wait, grant, name, getattr(grant.module, name)), once
 
+    def most_waits(self, name: str) -> int | None:
+        """For how many calls of the module of this function one step may wait; None if it has no such function."""
+        for grant in self._grants:
+            module = grant.module
+            if name.startswith(f"{module.name}.") and name.removeprefix(f"{module.name}.") in module.waiting():
+                given = grant.config.get("max_calls", module.max_calls)
+                return given if isinstance(given, int) else module.max_calls
+        return None
+
     def close(self) -> None:
         made, self._made = self._made, {}
         for one in made.values():
-            one.module.close()
+            _close(one.module)
 
     def _call(self, grant: Grant, name: str, method: Callable[..., Any], /, *given: Any) -> Any:
         begun = time.perf_counter()
@@ -290,7 +301,7 @@ class NativeModules:
                 with self._scope.waiting(limits.timeout_ms / 1000, stop):
                     result = method(module, *taken)
             finally:
-                module.close()
+                _close(module)
             outcome = "ok"
             return result
         except HoldfastError as error:
@@ -298,6 +309,14 @@ class NativeModules:
             raise told from None
         finally:
             self._meter.count(grant.module.name, name, outcome, time.perf_counter() - begun)
+
+
+def _close(module: NativeModule) -> None:
+    """What goes wrong at the end of a module must not keep others, nor their session, from theirs."""
+    try:
+        module.close()
+    except Exception:  # noqa: BLE001 - another package's code may raise anything
+        _log.exception("the module %s could not be closed", module.name)
 
 
 def _told(error: HoldfastError) -> tuple[HostError, str]:

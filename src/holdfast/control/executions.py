@@ -173,8 +173,11 @@ class Executions:
     async def rest(self, turn: Turn) -> Turn:
         """Where an execution stands when the tools of the host that it waited for have answered."""
         if self._runtime.waits_for_tools(turn):
-            return await self._until(turn.execution.id, lambda turn: not self._runtime.waits_for_tools(turn))
+            return await self._until(turn.execution.id, self._is_at_rest)
         return turn
+
+    def _is_at_rest(self, turn: Turn) -> bool:
+        return turn.execution.status is not ExecutionStatus.RUNNING and not self._runtime.waits_for_tools(turn)
 
     async def _until(self, execution_id: UUID, enough: Callable[[Turn], bool]) -> Turn:
         while True:

@@ -257,6 +257,8 @@ class Dispatcher:
             self._settled(resident)
 
     def _failed(self, slot: Slot, task: Task, error: HoldfastError | Park) -> None:
+        if isinstance(error, Park) and self._closed:  # those that wait were told before it came to that
+            error = RuntimeClosed()
         if isinstance(error, Park):
             if task.waited:
                 slot.parked.appendleft(task)

@@ -19,6 +19,7 @@ from holdfast.capabilities import SessionModules, is_refusal
 from holdfast.runtime._errors import EffectUncertain, ReplayDiverged
 from holdfast.runtime.effects import EffectKind, Function
 from holdfast.sandbox import Host, Loader, Sandbox, values
+from holdfast.sandbox.host import called
 from holdfast.store import Effect
 
 _CALL: Final = ord("c")
@@ -26,12 +27,10 @@ _RESOLVE: Final = ord("r")
 _IMPORT: Final = "import"
 _MOST_IMPORTS: Final = 25_000
 """How often a step may look for a module, or read one."""
-_LONGEST_NAME: Final = 4096
 _LONGEST_SHOWN: Final = 200
 MOST_REFUSED: Final = 100
 """How many refusals of a step are told one by one."""
 _NOTHING: Final = b"v" + values.encode(None)
-_decode: Final = json.JSONDecoder().raw_decode
 
 
 class Refused(NamedTuple):
@@ -101,7 +100,7 @@ class Journal(Host):
         if operation != _CALL:
             reply = self._import(operation, request, now) if self._reads_files else self._answer(operation, request)
             return self._noted("require", reply), now  # the clock need not move
-        name = str(_decode(request[:_LONGEST_NAME].decode(errors="replace"), 1)[0])
+        name = called(request)
         arguments = _digest(request)
         at, self._position = self._position, self._position + 1
         if at >= self._known:
@@ -165,7 +164,7 @@ class Journal(Host):
         return self._done(at, name, arguments, reply, now + (time.monotonic() - begun) * 1000)
 
     def _done(self, at: int, name: str, arguments: str, reply: bytes, clock: float) -> tuple[bytes, float]:
-        if reply != _NOTHING:
+        if reply != _NOTHING or self._kind(name) is EffectKind.READ:  # a read says something also if it finds nothing
             self._learned = True
         self.effects[at] = Effect(name, arguments, reply.decode("utf-8", "surrogatepass"), clock)
         return self._noted(name, reply), clock

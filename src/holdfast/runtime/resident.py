@@ -118,6 +118,10 @@ class Resident:
         if self._native is not None:
             self._native.close()
 
+    def most_waits(self, name: str) -> int | None:
+        """For how many calls of a native module one step may wait, by the name of a function of it; None if it is not native."""
+        return self._native.most_waits(name) if self._native is not None and name in self.waiting else None
+
     def _functions(self) -> dict[str, Function]:
         """What the template grants, and the native modules of this session."""
         worktree = self.session.worktree

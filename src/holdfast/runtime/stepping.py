@@ -110,6 +110,8 @@ class Stepper:
         self._first_seq = execution.seq + 1
         self._events: list[Event] = []
         self._asked: list[Query] = []
+        self._waits: dict[str, int] = {}
+        """For how many calls of native modules the step waits, by module."""
         self._errors: list[ErrorEntry] = []
         self._before: tuple[int, int, Metrics] | None = None
         """Counters before the first query of a step that goes on after it."""
@@ -179,7 +181,8 @@ class Stepper:
                 if not refused:
                     if work.begun is not None and isinstance(outcome, _RAN) and resident.journal.is_behind:
                         raise ReplayDiverged
-                    if resident.journal.acted and resident.state is not None and resident.state.writes():
+                    acted = resident.journal.acted and isinstance(outcome, _RAN)  # what is rolled back changes nothing
+                    if acted and resident.state is not None and resident.state.writes():
                         self._begin(settles=True)  # apart, so that others who change the same state do not undo what is known
                     return outcome
                 refusals += 1
@@ -331,6 +334,9 @@ class Stepper:
                 prompt = prompt_size(payload)
                 calls += 1
                 total += prompt[1]
+            elif kind is QueryKind.TOOL and (excess := self._too_many(payload["name"])) is not None:
+                refused[query.id] = excess
+                continue
             valid.append((query, kind, payload, prompt))
         over = self._over_budget(calls, total) if calls else None
         if (over is not None or refused) and self._before is None:
@@ -360,6 +366,17 @@ class Stepper:
     def _refuse(self, error: HoldfastError, name: str) -> Failure:
         self._put(EventType.SYSTEM.value, {"level": "warn", "message": f"a query was refused: {error}", "code": error.code})
         return Failure(str(error), error.code, name)
+
+    def _too_many(self, name: str) -> Failure | None:
+        """Why a script may not wait for one more call of a native module. Those within the step are counted by the module itself."""
+        most = self._resident.most_waits(name)
+        if most is None:
+            return None
+        module = name.partition(".")[0]
+        self._waits[module] = self._waits.get(module, 0) + 1
+        if self._waits[module] <= most:
+            return None
+        return Failure(f"a step waits for at most {most} calls of {module}", "CALLS_EXCEEDED")
 
     def _add(self, guest_id: int | None, kind: QueryKind, payload: dict[str, Any], prompt: tuple[int, int] = (0, 0)) -> None:
         session, execution, now = self._resident.session, self._execution, self._time
@@ -496,6 +513,8 @@ class Stepper:
         drop = work.started is None and not isinstance(outcome, Dropped)
         if drop:
             self._take(resident.awake().step(Abandon(), now=self._now))
+        elif resident.journal.refused:  # a fault of the host tells nothing of the step that it ended
+            self._tell_refused()
         why, status = described(outcome)
         level = "info" if status is ExecutionStatus.CANCELLED else "error"
         self._put(EventType.SYSTEM.value, {"level": level} | why)

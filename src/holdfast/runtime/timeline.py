@@ -315,6 +315,7 @@ class Rewind(Job):
             commit.new_executions.append(execution)
             commit.steps.append(step)
             commit.asked = [*commit.asked, *queries]
+            resident.open = {query.number: query for query in queries}  # of whom tools are begun at once
         else:
             if session.state is not SessionState.READY:
                 session.state = SESSION.next(session.state, SessionState.READY)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -20,7 +20,8 @@ from holdfast.runtime._plain import checked
 from holdfast.runtime.effects import Tool
 from holdfast.runtime.jobs import Answers, StartTool, Turn
 from holdfast.runtime.resident import Resident
-from holdfast.sandbox import HostError
+from holdfast.runtime.threads import Threads
+from holdfast.sandbox import HostError, values
 from holdfast.store import StoreError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Tools:
     def __init__(self, runtime: "Runtime", own: Mapping[str, Tool]) -> None:
         self._runtime, self._own = runtime, own
         self._running: dict[UUID, dict[int, threading.Event]] = {}
-        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, "holdfast-native")
+        self._threads = Threads(_MOST_AT_ONCE, "holdfast-native")
 
     def is_own(self, turn: Turn, query: Query) -> bool:
         """Whether a query waits for a tool that runs here."""
@@ -72,32 +73,28 @@ class Tools:
         call, once = resident.waiting.get(name, (None, False))
         tool = resident.shelved.tools.get(name)
         stop = threading.Event()
-        run: Callable[[], Awaitable[Any]]
+        run: Callable[[], Awaitable[Answer]]
         if call is not None:
-            work = call
-
-            def run() -> Awaitable[Any]:
-                loop = asyncio.get_running_loop()
-                return loop.run_in_executor(self._threads, work, query.payload.get("args"), stop)
+            run = partial(self._threads.call, partial(_done, name, partial(call, query.payload.get("args"), stop), stop))
         elif tool is not None:
-            known, once = tool, tool.once
-
-            def run() -> Awaitable[Any]:
-                return known.call(query.payload.get("args"))
+            once = tool.once
+            run = partial(_awaited, name, tool, query.payload.get("args"))
         else:
             return
         self._running.setdefault(query.session_id, {})[query.number] = stop
-        self._runtime.spawn(self._run(query, run, once))
+        self._runtime.spawn(self._run(query, run, once, stop))
 
-    async def _run(self, query: Query, run: Callable[[], Awaitable[Any]], once: bool) -> None:
+    async def _run(self, query: Query, run: Callable[[], Awaitable[Answer]], once: bool, stop: threading.Event) -> None:
         try:
             if once:
                 started = await self._runtime.submit(query.session_id, StartTool(query.number))
                 if started is None:
                     return
-                answer = started if isinstance(started, Answer) else await _answer_of(query, run)
+                answer = started if isinstance(started, Answer) else await run()
             else:
-                answer = await _answer_of(query, run)
+                answer = await run()
+            if stop.is_set():  # what it says then is not what came of it
+                return
             while not await self._is_taken(query, answer):
                 await asyncio.sleep(_AGAIN_S)
         except HoldfastError as error:
@@ -126,15 +123,41 @@ class Tools:
         """Tells all that run to stop. What must not run twice is uncertain then."""
         for session_id in self._running:
             self.forget(session_id)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
 
-async def _answer_of(query: Query, run: Callable[[], Awaitable[Any]]) -> Answer:
-    name = query.payload["name"]
+def _done(name: str, work: Callable[[], Any], stop: threading.Event) -> Answer:
+    """Calls a native function, on its thread. Whatever it raises must not reach the loop: some exceptions would end that."""
+    if stop.is_set():
+        return Answer()
     try:
-        return Answer(checked(await run(), f"the answer of tool {name}"))
-    except HostError as error:
+        return _given(name, work())
+    except BaseException as error:  # noqa: BLE001
+        return _raised(name, error)
+
+
+async def _awaited(name: str, tool: Tool, args: Any) -> Answer:
+    """Calls a tool of the application, on the loop, which may end itself."""
+    try:
+        return _given(name, await tool.call(args))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return _raised(name, error)
+
+
+def _given(name: str, value: Any) -> Answer:
+    """What a tool gave, if a script can take it."""
+    answer = Answer(checked(value, f"the answer of tool {name}"))
+    values.encode(answer.value)
+    return answer
+
+
+def _raised(name: str, error: BaseException) -> Answer:
+    if isinstance(error, HostError):
         return Answer(error={"message": str(error), "code": error.script_code})
-    except Exception:  # noqa: BLE001 - a tool may raise anything, and the script must go on
-        _log.exception("tool %s failed", name)
-        return Answer(error={"message": f"tool {name} failed", "code": HostFailed.code})
+    _log.error("tool %s failed", name, exc_info=error)
+    return Answer(error={"message": f"tool {name} failed", "code": HostFailed.code})

@@ -13,7 +13,17 @@ HostFunction = Callable[..., Any]
 
 _LARGEST_REQUEST: Final = 16 << 20
 _LONGEST_NAME: Final = 4096
+_LONGEST_SHOWN: Final = 200
 _decode: Final = json.JSONDecoder().raw_decode
+
+
+def called(request: bytes) -> str:
+    """The name of the function that a call is for. One that is too long is cut off: no function has such a name."""
+    head = request[:_LONGEST_NAME].decode(errors="replace")
+    try:
+        return str(_decode(head, 1)[0])
+    except ValueError:
+        return head[2:]
 
 
 class Module(NamedTuple):
@@ -115,9 +125,9 @@ class Host:
         if len(request) > _LARGEST_REQUEST:
             raise HostError(f"a host call of {len(request)} bytes is too large", code="REQUEST_TOO_LARGE")
         if operation == ord("c"):
-            name, _ = _decode(request[:_LONGEST_NAME].decode(errors="replace"), 1)
+            name = called(request)
             if name not in self.functions:
-                raise HostError(f"there is no host function {name!r}", code="HOST_FUNCTION_NOT_FOUND")
+                raise HostError(f"there is no host function {name[:_LONGEST_SHOWN]!r}", code="HOST_FUNCTION_NOT_FOUND")
 
     def _call(self, name: str, arguments: list[Any]) -> Any:
         return self.functions[name](*arguments)

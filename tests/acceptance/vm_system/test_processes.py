@@ -4,6 +4,7 @@ import contextlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -56,30 +57,21 @@ def test_DMN_04_fixed_sessions_survive_a_restart(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
-def test_fixed_a_second_daemon_touches_nothing(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path).start()
-    try:
-        second = Daemon(tmp_path)
-        command = [sys.executable, "-m", "holdfast.cli", "serve", "--listen", f"127.0.0.1:{second.port}"]
-        ended = subprocess.run(command, env=daemon.environment, capture_output=True, text=True, timeout=60, check=False)
-        assert ended.returncode == 4
-        assert "ALREADY_RUNNING" in ended.stderr
-    finally:
-        daemon.stop()
+def test_fixed_a_second_daemon_touches_nothing(daemon: Daemon, api: httpx2.Client) -> None:
+    second = Daemon(daemon.folder)
+    command = [sys.executable, "-m", "holdfast.cli", "serve", "--listen", f"127.0.0.1:{second.port}"]
+    ended = subprocess.run(command, env=daemon.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 4
+    assert "ALREADY_RUNNING" in ended.stderr
+    assert ok(api.get("/health"))["status"] == "ok"
 
 
-def test_fixed_a_client_that_goes_away_does_not_stop_a_script(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path).start()
-    try:
-        with daemon.client() as api:
-            template = ok(api.post("/templates", json={"name": "t"}), 201)
-            session = ok(api.post("/sessions", json={"template_id": template["id"]}), 201)
-
-        source = "let n = 0; while (n < 1e7) n++; globalThis.done = n"
-        with daemon.client() as api, contextlib.suppress(httpx2.TimeoutException):
-            api.post("/executions/repl", json={"session_id": session["id"], "input": source}, timeout=0.1)
-        with daemon.client() as api:
-            given = {"session_id": session["id"], "input": "done", "wait": True}
-            assert ok(api.post("/executions/repl", json=given), 201)["result"]["json"] == 10_000_000
-    finally:
-        daemon.stop()
+def test_fixed_a_client_that_goes_away_does_not_stop_a_script(
+    daemon: Daemon, api: httpx2.Client, template: dict[str, Any]
+) -> None:
+    session = ok(api.post("/sessions", json={"template_id": template["id"]}), 201)
+    source = "let n = 0; while (n < 1e7) n++; globalThis.done = n"
+    with daemon.client() as another, contextlib.suppress(httpx2.TimeoutException):
+        another.post("/executions/repl", json={"session_id": session["id"], "input": source}, timeout=0.1)
+    given = {"session_id": session["id"], "input": "done", "wait": True}
+    assert ok(api.post("/executions/repl", json=given), 201)["result"]["json"] == 10_000_000
