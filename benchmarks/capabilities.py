@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.rows import Row
 from holdfast import Capability, Holdfast, LibraryCache, Worktree
 from holdfast.control import Holdfast as Opened
-from holdfast.libraries import add_library
+from holdfast.libraries.adding import add_package
 
 CALLS = 2_000
 """In one step: what the step itself costs is taken off, and is little."""
@@ -38,7 +38,7 @@ async def libraries(folder: Path) -> list[Row]:
     """Sessions of templates with libraries baked in, in an SQLite file: made, durably, and used for the first time."""
     cache = LibraryCache(folder / "libraries")
     for name in SIX:
-        add_library(cache, name)
+        add_package(cache, name)
     rows: list[Row] = []
     async with Holdfast.open(f"sqlite:///{folder}/work.db", libraries=cache) as hf:
         bare = _bare_commit(folder / "bare.db")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.capabilities import _writes as writes
 from holdfast.capabilities import modules
+from holdfast.capabilities.files import _writes as writes
 from holdfast.domain import EffectKind, InvalidValue
 from tests.acceptance.scenes import scene
 from tests.integration.fs_files import VERBS, Files, everything, make_tree

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.capabilities import _walk as walking
-from holdfast.capabilities import _writes as writes
+from holdfast.capabilities.files import _walk as walking
+from holdfast.capabilities.files import _writes as writes
 from holdfast.sandbox import HostError
 from tests.integration.fs_files import VERBS, Files, everything, make_tree
 

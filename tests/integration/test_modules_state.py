@@ -241,6 +241,16 @@ async def test_a_step_that_is_rolled_back_changes_nothing() -> None:
         assert await evaluate(hf, made, "state.incr('a')") == 2
 
 
+@scene
+async def test_what_follows_an_effect_is_rolled_back_with_its_step() -> None:
+    functions = [Function("w.pay", lambda: 1, EffectKind.ONCE)]
+    async with opened("memory:", functions=functions) as hf:
+        made = await session(hf, JS, *grants(functions), limits=Limits(max_output_kb=16))
+        flood = "state.incr('a'); hf.call('w.pay'); state.incr('a'); for (;;) console.log('x'.repeat(1000))"
+        assert (await end(hf, made, flood))[0] == "LIMIT_EXCEEDED"
+        assert await evaluate(hf, made, "state.get('a')") == 1, "what was before the effect stays"
+
+
 async def many(hf: Holdfast, sessions: list[UUID], times: int) -> list[Any]:
     """Each session adds one so often, all at once."""
 

@@ -1,17 +1,23 @@
 """Native modules: what each does, and above all what it refuses, in sessions that really run."""
 
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from holdfast import StartupFile
-from holdfast.capabilities import Meter, NativeModule, NativeModules, Scope, effect, modules
+from holdfast import Capability, Holdfast, Settings, StartupFile
+from holdfast.capabilities import Meter, NativeModule, NativeModules, Scope, effect, modules, waits
 from holdfast.capabilities.native import Grant
 from holdfast.domain import EffectKind
 from holdfast.sandbox import HostError
-from tests.acceptance.scenes import refused, scene, value
+from tests.acceptance.scenes import evaluate, opened, refused, scene, until, value
 from tests.modules import place
 
 SHELL = {"programs": ["/bin/sh"], "timeout_ms": 10_000}
@@ -151,3 +157,164 @@ async def test_modules_are_there_when_a_session_starts(tree: Path) -> None:
             "t", startup=[StartupFile("start.js", "globalThis.note = require('fs').readFileSync('note.txt')", "session")]
         )
         assert await at.run(await at.session(), "note") == "héllo"
+
+
+# ---- modules that do not behave
+
+NO_NEWS = {"exit": SystemExit(3), "stop": StopIteration(), "cancel": asyncio.CancelledError(), "base": BaseException("x")}
+RUN = """
+    const odd = require("odd"), r = [];
+    for (const what of {}) {{ try {{ await odd.raises(what); r.push(0) }} catch (e) {{ r.push(e.code) }} }}
+    r"""
+
+
+class _Odd(NativeModule):
+    """Raises what would end a loop, gives what nobody can take, ignores that it was told to stop, and fails when it is closed."""
+
+    name = "odd"
+    description = "Odd."
+    open = threading.Event()
+    later = threading.Event()
+    begun: list[float] = []  # noqa: RUF012 - shared on purpose
+    closed = 0
+
+    @waits(once=False)
+    def raises(self, what: str) -> Any:
+        self.begun.append(0)
+        if what != "deep":
+            raise NO_NEWS[what]
+        value: list[Any] = []
+        for _ in range(300):
+            value = [value]
+        return value
+
+    @waits(once=False)
+    def deaf(self) -> str:
+        self.begun.append(0)
+        self.open.wait(30)
+        return "done"
+
+    @effect(EffectKind.READ)
+    def slow(self) -> None:
+        self.begun.append(0)
+        self.later.wait(30)
+
+    @effect(EffectKind.READ)
+    def refuses(self) -> None:
+        raise HostError("no", code="ODD_NOT_ALLOWED")
+
+    @effect(EffectKind.READ)
+    def fails(self) -> None:
+        raise ValueError("odd")
+
+    def close(self) -> None:
+        type(self).closed += 1
+        raise ValueError("odd")
+
+
+@contextlib.asynccontextmanager
+async def odd(monkeypatch: pytest.MonkeyPatch, settings: Settings | None = None, **config: Any) -> AsyncIterator[Holdfast]:
+    monkeypatch.setitem(modules(), "odd", _Odd)  # type: ignore[arg-type]
+    for name, fresh in (("open", threading.Event()), ("later", threading.Event()), ("begun", []), ("closed", 0)):
+        monkeypatch.setattr(_Odd, name, fresh)
+    async with opened("memory:", settings=settings) as hf:
+        await hf.templates.create("odd", capabilities=[Capability("module", "odd", True, config)])
+        try:
+            yield hf
+        finally:
+            _Odd.open.set()
+            _Odd.later.set()
+
+
+async def new(hf: Holdfast) -> UUID:
+    return (await hf.sessions.create("odd")).id
+
+
+@scene
+async def test_whatever_a_function_raises_or_gives_the_script_goes_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch, Settings(lease_ms=300)) as hf, asyncio.timeout(20):
+        cases = [*NO_NEWS, "deep"]
+        assert await evaluate(hf, await new(hf), RUN.format(cases)) == ["HOST_FAILED"] * len(cases)
+        assert len(_Odd.begun) == len(cases)
+
+
+@scene
+async def test_what_waits_for_a_thread_is_not_begun_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch) as hf:
+        made = await new(hf)
+        all_at_once = "const odd = require('odd'); await Promise.all(Array.from({length: 80}, () => odd.deaf()))"
+        turn = await hf.executions.run(made, all_at_once, background=True)
+        await until(lambda: len(_Odd.begun) == 64)
+        await hf.executions.cancel(turn.execution.id)
+        _Odd.open.set()
+        await until(lambda: not any(thread.name == "holdfast-native" for thread in threading.enumerate()))
+        assert len(_Odd.begun) == 64
+
+
+@scene
+async def test_whoever_waits_for_a_call_hears_of_the_end_of_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch) as hf:
+        _Odd.open.set()
+        running = asyncio.create_task(hf.executions.run(await new(hf), "const o = require('odd'); await o.deaf(); o.slow()"))
+        await until(lambda: len(_Odd.begun) == 2)
+        assert (await asyncio.wait([running], timeout=0.7))[0] == set()  # by then it is in the store that it runs
+        _Odd.later.set()
+        assert (await running).execution.status == "ok"
+
+
+@scene
+async def test_a_step_waits_for_so_many_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch, max_calls=3) as hf:
+        _Odd.open.set()
+        source = """
+            const odd = require("odd"), r = [];
+            for (let i = 0; i < 2; i++)
+              for (const one of await Promise.allSettled(Array.from({length: 5}, () => odd.deaf())))
+                r.push(one.value ?? one.reason.code);
+            r.join()"""
+        each = "done,done,done,CALLS_EXCEEDED,CALLS_EXCEEDED"
+        assert await evaluate(hf, await new(hf), source) == f"{each},{each}"
+
+
+@scene
+async def test_a_module_that_cannot_be_closed_does_not_keep_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch, Settings(resident=1)) as hf:
+        _Odd.open.set()
+        _Odd.later.set()
+        first, second = await new(hf), await new(hf)
+        for _ in range(2):
+            for made in (first, second):
+                assert await evaluate(hf, made, "require('odd').slow()") is None
+        assert await evaluate(hf, first, "await require('odd').deaf()") == "done"
+        assert (await hf.sessions.close(first)).state == "closed"
+        await hf.sessions.delete(second)
+        await until(lambda: _Odd.closed == 5)
+
+
+@scene
+async def test_what_was_refused_before_a_fault_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch) as hf:
+        source = "const odd = require('odd'); try { odd.refuses() } catch {} odd.fails()"
+        turn = await hf.executions.run(await new(hf), source)
+        told = [event.payload["code"] for event in await hf.executions.events(turn.execution.id) if event.type == "system"]
+        assert told == ["ODD_NOT_ALLOWED", "HOST_FAILED"]
+
+
+_LEAVES = """
+import asyncio
+from tests.integration.test_native_modules import _Odd, modules, new, Capability, opened, until
+
+async def main():
+    modules()["odd"] = _Odd
+    async with opened("memory:") as hf:
+        await hf.templates.create("odd", capabilities=[Capability("module", "odd", True, {})])
+        await hf.executions.run(await new(hf), "await require('odd').deaf()", background=True)
+        await until(lambda: _Odd.begun)
+
+asyncio.run(main())
+"""
+
+
+def test_a_function_that_does_not_stop_does_not_keep_the_process() -> None:
+    root = Path(__file__).parent.parent.parent
+    subprocess.run([sys.executable, "-c", _LEAVES], cwd=root, timeout=25, check=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.capabilities import EmptyPath, parse_path, read_file, resolve_root
-from holdfast.capabilities import _walk as module
+from holdfast.capabilities.files import _walk as module
 from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
 
 

@@ -4,10 +4,10 @@ from holdfast.capabilities._glue import module_for
 from holdfast.capabilities._meter import Called, Meter, is_refusal
 from holdfast.capabilities._secrets import masked_config, shown_config
 from holdfast.capabilities.catalogue import check_module, describe, granted, modules
+from holdfast.capabilities.files.resolver import Resolver, SessionModules
+from holdfast.capabilities.files.worktree import EmptyPath, WorktreeFile, parse_path, read_file, resolve_root
 from holdfast.capabilities.native import Grant, NativeModule, NativeModules, Scope, effect, waits
-from holdfast.capabilities.overlay import Overlay
-from holdfast.capabilities.resolver import Resolver, SessionModules
-from holdfast.capabilities.worktree import EmptyPath, WorktreeFile, parse_path, read_file, resolve_root
+from holdfast.capabilities.state.overlay import Overlay
 
 __all__ = [
     "Called",

@@ -20,11 +20,11 @@ KIND: Final = "module"
 
 _log: Final = logging.getLogger("holdfast.capabilities")
 _OURS: Final = {
-    "fs": "fs:Fs",
-    "exec": "exec:Exec",
-    "database": "database:Database",
-    "http": "http:Http",
-    "state": "state:State",
+    "fs": "files.fs:Fs",
+    "exec": "exec.module:Exec",
+    "database": "database.module:Database",
+    "http": "http.module:Http",
+    "state": "state.module:State",
     "env": "env:Env",
     "clock": "clock:Clock",
     "random": "entropy:Random",

@@ -24,7 +24,7 @@ from uuid import UUID
 
 from holdfast.capabilities._kinds import arguments, read_config
 from holdfast.capabilities._meter import Meter, is_refusal
-from holdfast.capabilities.overlay import Overlay
+from holdfast.capabilities.state.overlay import Overlay
 from holdfast.domain import EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 

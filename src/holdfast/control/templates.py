@@ -247,7 +247,9 @@ def _checked_parts(given: dict[str, Any]) -> dict[str, Any]:
             raise InvalidValue(f"a file has a text, and a name of 1 to {_LONGEST_NAME} characters")
     for file in parts.get("startup", ()):
         if file.when not in ("auto", "template", "session"):
-            raise InvalidValue("a startup file runs when the template is made, or in each session: say auto, template or session")
+            raise InvalidValue(
+                "a startup file runs when the template is made, or in each session: say auto, template or session"
+            )
     for capability in parts.get("capabilities", ()):
         if not isinstance(capability.kind, str) or not isinstance(capability.name, str):
             raise InvalidValue("a capability has a kind and a name, which are text")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from holdfast.capabilities._walk import IS_SAFE, OUT, SIDE_FILES, Walk, is_encodable, told
+from holdfast.capabilities.files._walk import IS_SAFE, OUT, SIDE_FILES, Walk, is_encodable, told
 from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
 
 __all__ = [

@@ -9,8 +9,8 @@ import stat
 from collections.abc import Callable, Collection
 from typing import Final
 
-from holdfast.capabilities._quota import below, hold, opened_below
-from holdfast.capabilities._walk import DEEPEST, KEPT, NO_FILE, TOO_DEEP, Identity, Unfit, Walk, is_kept, is_unfinished
+from holdfast.capabilities.files._quota import below, hold, opened_below
+from holdfast.capabilities.files._walk import DEEPEST, KEPT, NO_FILE, TOO_DEEP, Identity, Unfit, Walk, is_kept, is_unfinished
 from holdfast.domain import FileNotFound, InvalidPath
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)

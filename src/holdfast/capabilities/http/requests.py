@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import h11
 
-from holdfast.capabilities._urls import Url
+from holdfast.capabilities.http.urls import Url
 from holdfast.sandbox import HostError
 
 Headers = list[tuple[str, str]]

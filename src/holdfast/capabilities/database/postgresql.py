@@ -26,8 +26,8 @@ from typing import Any, Final, NamedTuple
 
 from psycopg import Error, OperationalError, conninfo, pq
 
-from holdfast.capabilities._postgresql_rules import check
-from holdfast.capabilities._sql import Caps, Done, Rows, too_large
+from holdfast.capabilities.database.postgresql_rules import check
+from holdfast.capabilities.database.sql import Caps, Done, Rows, too_large
 from holdfast.capabilities.native import Scope
 from holdfast.sandbox import HostError
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
-from holdfast.capabilities._quota import Quota
-from holdfast.capabilities._walk import LARGEST, Identity, Unfit, Walk, lineage, told
-from holdfast.capabilities._writes import make_folder, make_folders, remove, rename, write
+from holdfast.capabilities.files._quota import Quota
+from holdfast.capabilities.files._walk import LARGEST, Identity, Unfit, Walk, lineage, told
+from holdfast.capabilities.files._writes import make_folder, make_folders, remove, rename, write
+from holdfast.capabilities.files.worktree import locate, resolve_root
 from holdfast.capabilities.native import NativeModule, Scope, effect
-from holdfast.capabilities.worktree import locate, resolve_root
 from holdfast.domain import EffectKind, FileNotFound, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.capabilities._walk import DEEPEST, Identity, is_unfinished, open_below
+from holdfast.capabilities.files._walk import DEEPEST, Identity, is_unfinished, open_below
 from holdfast.sandbox import HostError
 
 _PART: Final = 16

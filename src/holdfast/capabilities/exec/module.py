@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from holdfast.capabilities import _process
-from holdfast.capabilities._programs import MOST, Program, choose, open_program
+from holdfast.capabilities.exec import process
+from holdfast.capabilities.exec.programs import MOST, Program, choose, open_program
+from holdfast.capabilities.files.worktree import open_folder, resolve_root
 from holdfast.capabilities.native import NativeModule, effect, waits
-from holdfast.capabilities.worktree import open_folder, resolve_root
 from holdfast.domain import EffectKind, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 
@@ -136,7 +136,7 @@ class Exec(NativeModule):
             "timedOut": ended.status is None,
         }
 
-    def _run(self, cmd: str, args: list[str], options: RunOptions, *, merged: bool) -> _process.Ended:
+    def _run(self, cmd: str, args: list[str], options: RunOptions, *, merged: bool) -> process.Ended:
         given = options.env or {}
         _check_size(args, given)
         program = choose(_programs(self.config), cmd, args, given)
@@ -147,7 +147,7 @@ class Exec(NativeModule):
         if options.timeoutMs is not None:
             seconds = min(seconds, options.timeoutMs / 1000)
         with open_folder(root, options.cwd or ".") as folder, open_program(program, root) as opened:
-            order = _process.Order(
+            order = process.Order(
                 program=opened,
                 words=[cmd, *args],
                 env=_environment(program, given),
@@ -159,7 +159,7 @@ class Exec(NativeModule):
                 most_memory=self.config.max_memory_mb << 20,
                 most_processes=self.config.max_processes,
             )
-            return _process.run(order, self.scope.is_stopped)
+            return process.run(order, self.scope.is_stopped)
 
 
 def _programs(config: ExecConfig) -> list[Program]:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
-from holdfast.capabilities._sql import Caps, Done, Rows
-from holdfast.capabilities._sqlite_rules import Authorizer, prepare
+from holdfast.capabilities.database.sql import Caps, Done, Rows
+from holdfast.capabilities.database.sqlite_rules import Authorizer, prepare
+from holdfast.capabilities.files.worktree import SIDE_FILES, find_place
 from holdfast.capabilities.native import Scope
-from holdfast.capabilities.worktree import SIDE_FILES, find_place
 from holdfast.sandbox import HostError
 
 IN_MEMORY: Final = ":memory:"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
-from holdfast.capabilities._addresses import PRIVATE, Network, find, system_addresses
-from holdfast.capabilities._urls import PORTS, Url, clean_host, clean_path, is_address, is_below, join_url, parse_url
+from holdfast.capabilities.http.addresses import PRIVATE, Network, find, system_addresses
+from holdfast.capabilities.http.urls import PORTS, Url, clean_host, clean_path, is_address, is_below, join_url, parse_url
 from holdfast.capabilities.native import NativeModule, effect, waits
 from holdfast.domain import EffectKind, InvalidValue
 from holdfast.sandbox import HostError
@@ -146,7 +146,7 @@ class _Sent(NamedTuple):
 
 
 def _glue(name: str) -> str:
-    return (Path(__file__).parent / "glue" / name).read_text("utf-8")
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 class Http(NativeModule):
@@ -157,8 +157,8 @@ class Http(NativeModule):
         "Makes requests to the servers that its config allows (fetch, and get, post ... as axios has them)."
     )
     config_type: ClassVar[type[Any]] = HttpConfig
-    javascript: ClassVar[str] = _glue("http.js")
-    lua: ClassVar[str] = _glue("http.lua")
+    javascript: ClassVar[str] = _glue("glue.js")
+    lua: ClassVar[str] = _glue("glue.lua")
     members: ClassVar[tuple[str, ...]] = (
         "fetch",
         "fetchSync",
@@ -221,7 +221,7 @@ class Http(NativeModule):
         return self._answer(ask)
 
     def _answer(self, ask: Ask) -> dict[str, Any]:
-        from holdfast.capabilities._requests import Deadline, exchange  # TLS and the protocol: for those who need them
+        from holdfast.capabilities.http.requests import Deadline, exchange  # TLS and the protocol: for those who need them
 
         if ask.timeoutMs is not None and not ask.timeoutMs > 0:
             raise _invalid("timeoutMs must be more than 0")

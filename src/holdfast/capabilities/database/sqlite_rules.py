@@ -15,7 +15,7 @@ from contextlib import closing
 from string import hexdigits
 from typing import Any, Final
 
-from holdfast.capabilities._sql import LARGEST_VALUE
+from holdfast.capabilities.database.sql import LARGEST_VALUE
 
 LARGEST_DATABASE: Final = 64 << 20
 _DIGITS: Final = 20

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.capabilities._programs import Opened
+from holdfast.capabilities.exec.programs import Opened
 from holdfast.sandbox import HostError
 
 try:
@@ -21,7 +21,7 @@ try:
 except ImportError:  # a system without worktrees, where nothing is run
     resource = None  # type: ignore[assignment]
 
-_SUPERVISOR: Final = str(Path(__file__).with_name("_supervisor.py"))
+_SUPERVISOR: Final = str(Path(__file__).with_name("supervisor.py"))
 _KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """What Python itself may need of the daemon's environment to start. The program does not get it."""
 _LARGEST_FILE: Final = 1 << 30

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, ClassVar, Final, Literal
 
-from holdfast.capabilities import _database_glue as glue
-from holdfast.capabilities._sql import Caps, OpenDatabase, bound
-from holdfast.capabilities._sqlite import IN_MEMORY, Sqlite, file_of
+from holdfast.capabilities.database import glue
+from holdfast.capabilities.database.sql import Caps, OpenDatabase, bound
+from holdfast.capabilities.database.sqlite import IN_MEMORY, Sqlite, file_of
+from holdfast.capabilities.files.worktree import parse_path
 from holdfast.capabilities.native import NativeModule, Scope, effect
-from holdfast.capabilities.worktree import parse_path
 from holdfast.domain import EffectKind, InvalidPath, InvalidValue
 from holdfast.sandbox import HostError
 
@@ -224,7 +224,9 @@ class Database(NativeModule):
         address = found.dsn or os.environ.get(found.dsn_env, "")
         if not address or not _is_address(address):
             raise HostError("the address of this connection is not set, or is none", code="DATABASE_UNAVAILABLE")
-        from holdfast.capabilities._postgresql import Postgresql  # takes a while, and not every installation has what it needs
+        from holdfast.capabilities.database.postgresql import (
+            Postgresql,  # takes a while, and not every installation has what it needs
+        )
 
         return Postgresql(address, self.scope, caps)
 
@@ -255,6 +257,6 @@ def _is_plain(path: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    from holdfast.capabilities._postgresql import check_address
+    from holdfast.capabilities.database.postgresql import check_address
 
     return check_address(text)

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from holdfast.capabilities._glue_state import JAVASCRIPT, LUA
 from holdfast.capabilities.native import NativeModule, Scope, effect
+from holdfast.capabilities.state.glue import JAVASCRIPT, LUA
 from holdfast.domain import EffectKind, InvalidValue, check_namespace, session_root, shared_root, template_root
 from holdfast.sandbox import HostError, Undefined
 

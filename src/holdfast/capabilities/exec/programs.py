@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from holdfast.capabilities._patterns import BadPattern, Pattern
+from holdfast.capabilities.exec.patterns import BadPattern, Pattern
 from holdfast.domain import InvalidValue
 from holdfast.sandbox import HostError
 

@@ -1,4 +1,4 @@
-"""Stands between the daemon and one program, as a process of its own: `python -I -S _supervisor.py <descriptor>`.
+"""Stands between the daemon and one program, as a process of its own: `python -I -S supervisor.py <descriptor>`.
 
 Theory of operation
 -------------------

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
-from holdfast.capabilities._walk import Unfit, Walk, told
-from holdfast.capabilities.worktree import parse_path, read_file
+from holdfast.capabilities.files._walk import Unfit, Walk, told
+from holdfast.capabilities.files.worktree import parse_path, read_file
 from holdfast.domain import HoldfastError, InvalidPath, TemplateSpec
 from holdfast.sandbox import HostError, Module, Modules
 

@@ -1,0 +1,1 @@
+"""The module `http`: which addresses, and one request that goes to just those."""
