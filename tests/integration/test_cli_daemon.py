@@ -236,7 +236,7 @@ def test_queries_are_watched_also_when_the_daemon_is_killed_and_started_again(ho
         (["exec", "get", NOBODY], 3, "(EXECUTION_NOT_FOUND)"),
         (["exec", "get", "x"], 2, "(VALIDATION_ERROR)"),
         (["session", "list", "--status", "sleepy"], 2, "(VALIDATION_ERROR)"),
-        (["session", "create", "--template-id", "plain", "--workspace-id", "w"], 2, "come together"),
+        (["session", "create", "--template-id", "plain", "--workspace-id", "w"], 2, "say --worktree-path"),
         (["session", "create"], 2, "--template-id"),
         (["session", "list", "--limit", "0"], 2, "(USAGE)"),
         (["--token", "hf_wrong", "session", "list"], 1, "(UNAUTHENTICATED)\nhint: "),

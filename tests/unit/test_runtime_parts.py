@@ -322,3 +322,14 @@ def test_a_journal_is_followed_and_then_left() -> None:
     _call(lost, "read", 1)
     assert b"EFFECT_UNCERTAIN" in _call(lost, "once", 2)
     assert called[-1] == "idempotent"
+
+
+def test_a_read_that_finds_nothing_is_remembered_as_well() -> None:
+    begun: list[Any] = []
+    functions = {kind.value: Function(kind.value, lambda: None, kind) for kind in (EffectKind.READ, EffectKind.IDEMPOTENT)}
+    journal = Journal(functions, Modules({}), lambda: begun.append([effect.name for effect in journal.effects]))
+    sandbox: Any = _Sandbox()
+    journal.start(sandbox, [])
+    for name in ("idempotent", "read", "idempotent", "idempotent"):
+        assert _call(journal, name) == b"vnull"
+    assert begun == [["idempotent", "read", "idempotent"]], "what it is done with follows from there being nothing"

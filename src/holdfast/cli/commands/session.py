@@ -21,7 +21,7 @@ Checkpoint = Annotated[int | None, typer.Option("--checkpoint", min=0, help="A c
     app,
     "create",
     "holdfast session create --template-id first",
-    "holdfast session create --template-id first --workspace-id w --base-commit c0ffee --worktree-path .",
+    "holdfast session create --template-id first --worktree-path .",
 )
 def create(
     context: typer.Context,
@@ -33,10 +33,11 @@ def create(
     meta: Annotated[str, typer.Option("--meta", help="What you want to remember of it, as a JSON object.")] = "{}",
     json: Json = False,
 ) -> None:
-    """Makes a session. The three options of a worktree come together or not at all."""
-    worktree = (workspace_id, base_commit, worktree_path)
-    if any(part is not None for part in worktree) and not all(part is not None for part in worktree):
-        raise usage("--workspace-id, --base-commit and --worktree-path come together")
+    """Makes a session, in a worktree if you say which. Whose that is, and from which commit, is only noted."""
+    if worktree_path is None and (workspace_id is not None or base_commit is not None):
+        raise usage("--workspace-id and --base-commit are about a worktree: say --worktree-path")
+    if worktree_path is not None:
+        workspace_id, base_commit = workspace_id or "local", base_commit or "none"
     remembered = json_object(meta, "--meta")
     with said(context).client() as client:
         session = plain(
