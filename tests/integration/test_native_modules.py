@@ -272,6 +272,7 @@ async def test_whoever_waits_for_a_call_hears_of_the_end_of_what_comes_after_it(
 
 @scene
 async def test_what_a_rewind_waits_for_again_is_begun_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.runtime.HORIZON_MS", 60_000)  # nobody looks around meanwhile
     async with odd(monkeypatch, Settings(lease_ms=60_000)) as hf:
         _Odd.open.set()
         made = await new(hf)
