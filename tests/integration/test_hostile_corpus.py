@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from holdfast.capabilities.http.module import Http
 
 from holdfast import Holdfast, Limits, Worktree
 from holdfast.capabilities import is_refusal
+from holdfast.capabilities.http.module import Http
 from tests import postgres
 from tests.acceptance.scenes import evaluate, opened, scene
 from tests.hostile import javascript, lua

@@ -12,10 +12,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from holdfast.capabilities.database.module import Database
 
 from holdfast import Limits, Settings
 from holdfast.capabilities._secrets import shown_config
+from holdfast.capabilities.database.module import Database
 from holdfast.capabilities.database.postgresql_rules import check
 from holdfast.domain import InvalidValue
 from holdfast.sandbox import HostError

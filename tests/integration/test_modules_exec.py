@@ -15,11 +15,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from holdfast.capabilities.exec.module import Exec
 
 from holdfast import Capability, Limits, Settings
 from holdfast.capabilities import NativeModules, Scope
 from holdfast.capabilities._meter import Meter
+from holdfast.capabilities.exec.module import Exec
 from holdfast.capabilities.exec.patterns import BadPattern, Pattern
 from holdfast.capabilities.native import Grant
 from holdfast.domain import InvalidValue

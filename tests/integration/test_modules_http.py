@@ -10,11 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from holdfast.capabilities.http.module import Ask, Http
 
 from holdfast.capabilities import Scope
 from holdfast.capabilities._kinds import take
 from holdfast.capabilities.http.addresses import is_public, system_addresses
+from holdfast.capabilities.http.module import Ask, Http
 from holdfast.domain import InvalidValue
 from holdfast.sandbox import HostError
 from tests.acceptance.scenes import eventually, opened, scene, value

@@ -31,6 +31,8 @@ _log: Final = logging.getLogger("holdfast.runtime")
 _AGAIN_S: Final = 1.0
 _MOST_AT_ONCE: Final = 64
 """Native calls that run at the same time. Others wait for their turn."""
+_MOST_OF_ONE: Final = 16
+"""How many of them are one session's: it must not keep all others from theirs."""
 
 
 class Tools:
@@ -53,7 +55,8 @@ class Tools:
     def is_free(self, query: Query) -> bool:
         """Whether a query may be for a tool of this process, which does not run it."""
         name = query.payload["name"]
-        known = name in self._own or name.partition(".")[0] in modules()
+        module, _, function = name.partition(".")
+        known = name in self._own or (module in modules() and function in modules()[module].waiting())
         return known and query.number not in self._running.get(query.session_id, ())
 
     def settle(self, resident: Resident) -> None:
@@ -64,9 +67,14 @@ class Tools:
         shelved = resident.shelved
         if not shelved.tools and not shelved.waiting:
             return
+        running = self._running.get(resident.id, {})
+        room = _MOST_OF_ONE - sum(number in running for number in resident.open)
         for query in resident.open.values():
-            if query.kind is QueryKind.TOOL and query.number not in self._running.get(resident.id, ()):
-                self._begin(resident, query.copy())
+            if query.kind is QueryKind.TOOL and query.number not in running:
+                native = query.payload["name"] in shelved.waiting
+                if not native or room > 0:  # as one ends, this is called again
+                    room -= native
+                    self._begin(resident, query.copy())
 
     def _begin(self, resident: Resident, query: Query) -> None:
         name = query.payload["name"]
