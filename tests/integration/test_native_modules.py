@@ -246,17 +246,33 @@ async def test_whatever_a_function_raises_or_gives_the_script_goes_on_once(monke
         assert len(_Odd.begun) == len(cases)
 
 
+ALL_AT_ONCE = "const odd = require('odd'); (await Promise.all(Array.from({length: 20}, () => odd.deaf()))).length"
+
+
 @scene
 async def test_what_waits_for_a_thread_is_not_begun_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     async with odd(monkeypatch) as hf:
-        made = await new(hf)
-        all_at_once = "const odd = require('odd'); await Promise.all(Array.from({length: 80}, () => odd.deaf()))"
-        turn = await hf.executions.run(made, all_at_once, background=True)
+        turns = [await hf.executions.run(await new(hf), ALL_AT_ONCE, background=True) for _ in range(5)]
         await until(lambda: len(_Odd.begun) == 64)
-        await hf.executions.cancel(turn.execution.id)
+        for turn in turns:
+            await hf.executions.cancel(turn.execution.id)
         _Odd.open.set()
         await until(lambda: not any(thread.name.startswith("holdfast-native") for thread in threading.enumerate()))
         assert len(_Odd.begun) == 64
+
+
+@scene
+async def test_one_session_does_not_take_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch) as hf:
+        made = await new(hf)
+        running = asyncio.create_task(hf.executions.run(made, ALL_AT_ONCE))
+        await until(lambda: len(_Odd.begun) == 16)
+        other = asyncio.create_task(hf.executions.run(await new(hf), "await require('odd').deaf()"))
+        await until(lambda: len(_Odd.begun) == 17)
+        _Odd.open.set()
+        assert value(await running) == 20
+        assert value(await other) == "done"
+        assert len(_Odd.begun) == 21
 
 
 @scene

@@ -133,7 +133,7 @@ class Executions:
 
         async def again(outcome: dict[str, Any]) -> Turn:
             execution_id = outcome["execution_id"]
-            return await self.rest(await self.turn(execution_id)) if start.durable else await self.stopped(execution_id)
+            return await self.turn(execution_id) if start.durable else await self.stopped(execution_id)
 
         if key is None:
             return await do(None)
@@ -158,8 +158,9 @@ class Executions:
         told = loop.create_task(begun.wait())
         await asyncio.wait([told, ended], return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
-        if ended.done():
-            return await self.rest(ended.result())
+        if ended.done():  # perhaps it waits for a tool of this process: whoever asked for the background does not
+            turn: Turn = ended.result()
+            return turn
         ended.add_done_callback(lambda future: future.cancelled() or future.exception())
         return await self.turn(start.id)
 
