@@ -276,6 +276,19 @@ async def test_one_session_does_not_take_all_threads(monkeypatch: pytest.MonkeyP
 
 
 @scene
+async def test_a_session_is_there_when_its_startup_has_what_it_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with odd(monkeypatch) as hf:
+        _Odd.open.set()
+        wait = StartupFile("a.js", "globalThis.said = await require('odd').deaf()")
+        await hf.templates.update("odd", startup=[wait, StartupFile("b.js", "said += ' twice'")])
+        made = await hf.sessions.create("odd")
+        assert made.state == "ready"
+        assert await evaluate(hf, made.id, "said") == "done twice"
+        await hf.templates.update("odd", startup=[StartupFile("a.js", "await ask('Who?')")])
+        assert (await hf.sessions.create("odd")).state == "paused"  # somebody else has to do something
+
+
+@scene
 async def test_whoever_waits_for_a_call_hears_of_the_end_of_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with odd(monkeypatch) as hf:
         _Odd.open.set()

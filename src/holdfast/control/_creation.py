@@ -22,6 +22,7 @@ from holdfast.domain import (
     InvalidPath,
     InvalidValue,
     LibraryNotCached,
+    QueryState,
     Session,
     SessionBusy,
     SessionState,
@@ -34,13 +35,14 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import Runtime, StartUp, fresh_seed
+from holdfast.runtime import Runtime, StartUp, Turn, fresh_seed
 from holdfast.sandbox import LibraryLoadFailed, TemplateFailed
 from holdfast.store import Commit, LeaseLost, Reply
 
 _LOOK_S: Final = 0.1
 _LONGEST: Final = 1_000
 _MOST_ERRORS: Final = 1_000
+_MOST_QUERIES: Final = 1_000
 _TOLD: Final[dict[str, type[HoldfastError]]] = {
     kind.code: kind
     for kind in (
@@ -118,11 +120,25 @@ class SessionCreation:
         return await self._told(session)
 
     async def _started(self, session_id: UUID) -> Session:
-        """A session after its startup files have run, or when one of them has failed or waits."""
+        """A session after its startup files have run, or when one of them has failed or waits for somebody else."""
         while True:
-            session: Session = await self._runtime.submit(session_id, StartUp())
-            if session.state is not SessionState.STARTING:
-                return session
+            with self._runtime.moves(session_id) as moved:  # before looking, so that no move is missed
+                session: Session = await self._runtime.submit(session_id, StartUp())
+                if session.state is SessionState.STARTING:
+                    continue
+                if not await self._waits_for_us(session):
+                    return session
+                await asyncio.wait([moved], timeout=_LOOK_S)
+
+    async def _waits_for_us(self, session: Session) -> bool:
+        """Whether a startup file waits only for what this process does itself."""
+        if session.state is not SessionState.PAUSED or session.execution_id is None:
+            return False
+        store, call = self._runtime.store, self._runtime.call
+        execution = await call(store.get_execution, session.execution_id)
+        queries = await call(store.list_queries, session.id, states=[QueryState.OPEN], limit=_MOST_QUERIES)
+        turn = Turn(session, execution, list(queries.items))
+        return execution.kind is ExecutionKind.STARTUP and self._runtime.waits_for_tools(turn)
 
     async def _made(self, session_id: UUID | str) -> Session:
         """A session that was made before, after its start, which goes on if whoever made it did not see to that."""
