@@ -87,7 +87,7 @@ def _become(order: dict[str, Any], told: int) -> NoReturn:
         _control(_DEATH_SIGNAL, signal.SIGKILL)
         _control(_NO_NEW_RIGHTS, 1)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         os.fchdir(order["folder"])
         _limit(order["limits"])

@@ -269,5 +269,6 @@ def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     """The system's certificates, or those that the two variables name, which are arguments so that another value is another context."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)  # anybody in between can end a connection
     context.set_alpn_protocols(["http/1.1"])
     return context
