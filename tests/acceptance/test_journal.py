@@ -3,13 +3,14 @@
 import asyncio
 import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import EffectKind, Function, HostError, Settings, Tool
-from holdfast.store import open_store
+from holdfast import EffectKind, Function, Holdfast, HostError, Settings, Tool
+from holdfast.store import Commit, open_store
 from tests.acceptance.scenes import (
     both,
     durable_stores,
@@ -216,45 +217,67 @@ async def test_an_intent_is_durable_before_the_effect(sqlite: str, language: str
         store.close()
 
 
-def _tamper(address: str, change: Any) -> None:
+class Watched:
+    """A store that notes what is written of a journal: where it begins, and how many effects."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.written: list[tuple[int, int]] = []
+
+    def close(self) -> None:
+        pass
+
+    def commit(self, commits: list[Commit]) -> Any:
+        self.written += [(commit.begun.since, len(commit.begun.effects)) for commit in commits if commit.begun is not None]
+        return self._store.commit(commits)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@scene
+async def test_an_effect_is_written_with_its_intent_and_with_its_reply_and_not_again() -> None:
+    found: list[Any] = []
+
+    def once(n: int) -> int:
+        begun = watched.load(here).begun
+        found.append([(effect.name, effect.reply) for effect in begun.effects])
+        return n
+
+    functions = [Function("w.once", once), Function("w.read", lambda n: n, EffectKind.READ)]
+    async with opened("memory:") as hf:
+        watched = Watched(hf._address)
+        async with Holdfast.open(watched, functions=functions, settings=Settings(begin_after_ms=60_000)) as other:
+            here = await session(other, capabilities=grants(functions))
+            source = "for (let n = 0; n < 20; n++) { hf.call('w.read', n); hf.call('w.once', n) }"
+            assert (await other.executions.run(here, source)).execution.status == "ok"
+            # An intent, with the read before it; then its reply, the next read and the next intent.
+            assert watched.written == [(0, 2), *((2 * n - 1, 3) for n in range(1, 20))]
+            whole = [(f"w.{kind}", f"v{n}") for n in range(20) for kind in ("read", "once")]
+            assert found == [[*whole[: 2 * n + 1], ("w.once", None)] for n in range(20)]
+
+
+def _tamper(address: str, change: Callable[[list[Any]], None]) -> None:
+    """Changes the journal of the one step that is under way: itself, and after it its effects."""
     with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        table, column = next(
-            (table, column[1])
-            for table in tables
-            for column in connection.execute(f"PRAGMA table_info({table})")
-            if column[1] == "begun" or (table == "begun" and column[1] in ("data", "text", "content", "request"))
-        )
-        rows = connection.execute(f"SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL").fetchall()
-        assert len(rows) == 1
-        rowid, text = rows[0]
-        connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (change(text), rowid))
+        places, texts = zip(*connection.execute("SELECT place, data FROM journal ORDER BY place"), strict=True)
+        assert [place - places[0] for place in places] == list(range(len(places)))
+        journal = [json.loads(text) for text in texts]
+        change(journal)
+        rows = [(places[0] + number, json.dumps(row)) for number, row in enumerate(journal)]
+        connection.executemany("INSERT OR REPLACE INTO journal (place, data) VALUES (?, ?)", rows)
     connection.close()
 
 
-def _edit(what: str) -> Any:
+def _edit(what: str) -> Callable[[list[Any]], None]:
     """A change of a journaled effect: its name, or the hash of its arguments."""
 
-    def change(text: Any) -> Any:
-        was_bytes = isinstance(text, bytes)
-        begun = json.loads(text)
+    def change(journal: list[Any]) -> None:
         if what == "more":  # than the script calls
-            begun[3].append(["w.read", "0" * 32, "v1", begun[2]])
-            return json.dumps(begun).encode() if was_bytes else json.dumps(begun)
-
-        def walk(node: Any) -> bool:
-            if isinstance(node, list) and len(node) == 4 and node[0] == "w.once":
-                node[0 if what == "name" else 1] = "w.other" if what == "name" else "0" * 32
-                return True
-            if isinstance(node, dict) and node.get("name") == "w.once":
-                node["name" if what == "name" else "arguments"] = "w.other" if what == "name" else "0" * 32
-                return True
-            inside = node if isinstance(node, list) else node.values() if isinstance(node, dict) else ()
-            return any(walk(each) for each in inside)
-
-        assert walk(begun)
-        changed = json.dumps(begun)
-        return changed.encode() if was_bytes else changed
+            journal.append(["w.read", "0" * 32, "v1", journal[0][2]])
+            return
+        once = next(effect for effect in journal[1:] if effect[0] == "w.once")
+        once[0 if what == "name" else 1] = "w.other" if what == "name" else "0" * 32
 
     return change
 
@@ -374,11 +397,9 @@ async def test_a_step_that_always_brings_its_process_down_is_given_up(sqlite: st
         dies=True,
     )
 
-    def often(text: Any) -> Any:
-        begun = json.loads(text)
-        assert begun[-1] == 2  # each attempt is counted before it is made
-        begun[-1] = 1000
-        return json.dumps(begun).encode() if isinstance(text, bytes) else json.dumps(begun)
+    def often(journal: list[Any]) -> None:
+        assert journal[0][-1] == 2  # each attempt is counted before it is made
+        journal[0][-1] = 1000
 
     _tamper(sqlite, often)
     async with opened(sqlite, functions=world.functions(), tools=world.tools(), settings=LEASE) as hf:

@@ -31,7 +31,9 @@ from holdfast.domain import (
     VersionConflict,
 )
 from holdfast.store import (
+    Begun,
     Commit,
+    Effect,
     StoreDamaged,
     StoreError,
     StoreFull,
@@ -41,7 +43,9 @@ from holdfast.store import (
     StoreUnknown,
     open_store,
 )
+from holdfast.store._contract_base import NASTY
 from holdfast.store._postgresql_connections import translated
+from holdfast.store._rows import pack
 from holdfast.store._sql import load_migrations
 from holdfast.store.postgresql import PostgresqlStore
 from tests.postgres import Server, fresh_schema, server
@@ -398,11 +402,33 @@ def test_many_processes_may_open_a_new_store_at_once(address: str) -> None:
 
 def test_a_store_is_brought_forward_and_what_is_newer_is_refused(address: str) -> None:
     first = load_migrations("postgresql")
-    with contextlib.closing(PostgresqlStore(address, migrations=first[:1])) as store:
-        session, _ = new_session(store)
+    PostgresqlStore(address, migrations=first[:1]).close()
+    template_id, made = uuid4(), [uuid4() for _ in range(3)]
+    effects = [Effect("f", "h", "v1", 1.25), Effect(NASTY, "h", NASTY, 2.0), Effect("g", "h", None, 3.5)]
+    steps = [Begun(uuid4(), {"code": NASTY}, 1.5, some, 2) for some in (effects, [])]
+    with psycopg.connect(address) as plain:
+        plain.execute(
+            "INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (%s, 'a', 1, 1, 1)", (template_id,)
+        )
+        for session_id, begun in zip(made, [*steps, None], strict=True):
+            data = None
+            if begun is not None:
+                data = pack([begun.execution_id.hex, begun.request, begun.now, begun.effects, begun.attempts])
+            plain.execute(
+                """INSERT INTO sessions (id, template_id, created_at, template_version, state, updated_at, version, fence, head, steps,
+                queries, llm_calls, tokens, token, begun) VALUES (%s, %s, 1, 1, 'running', 1, 1, 0, 0, 0, 0, 0, 0, 1, %s)""",
+                (session_id, template_id, data),
+            )
     second = [*first, "CREATE TABLE more (a bigint); ALTER TABLE sessions ADD COLUMN more text"]
     with contextlib.closing(PostgresqlStore(address, migrations=second)) as store:
-        assert store.get_session(session.id) == session
+        assert [store.load(session_id).begun for session_id in made] == [*steps, None]
+        session = replace(store.get_session(made[0]), version=2)
+        last = Effect("g", "h", "v3", 4.5)
+        assert store.commit([Commit(session, 1, 0, 7, begun=replace(steps[0], effects=[last], since=2))]) == [None]
+        assert store.load(session.id).begun == replace(steps[0], effects=[*effects[:2], last])
+        assert store.commit([Commit(replace(session, version=3), 2, 0, 8, ended=True)]) == [None]
+    with psycopg.connect(address) as plain:
+        assert plain.execute("SELECT count(*) FROM effects").fetchone() == (0,)
     with pytest.raises(StoreTooNew, match="newer version of Holdfast"):
         PostgresqlStore(address)
 

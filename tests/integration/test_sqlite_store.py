@@ -19,7 +19,9 @@ import pytest
 
 from holdfast.domain import Event, HoldfastError, Session, SessionState, Step, Template, TemplateSpec, TemplateVersion
 from holdfast.store import (
+    Begun,
     Commit,
+    Effect,
     StoreDamaged,
     StoreError,
     StoreFull,
@@ -28,6 +30,8 @@ from holdfast.store import (
     StoreUnavailable,
     open_store,
 )
+from holdfast.store._contract_base import NASTY
+from holdfast.store._rows import pack
 from holdfast.store._sql import load_migrations
 from holdfast.store.sqlite import SqliteStore
 
@@ -203,11 +207,23 @@ def test_data_survives_a_migration(store: SqliteStore, path: Path) -> None:
 def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
     old = SqliteStore(path, migrations=load_migrations("sqlite")[:1])
     template(old)
-    made = create(old, name="kept")
+    made = [create(old, name=str(number)) for number in range(3)]
     old.close()
+    effects = [Effect("f", "h", "v1", 1.25), Effect(NASTY, "h", NASTY, 2.0), Effect("g", "h", None, 3.5)]
+    steps = [Begun(uuid4(), {"code": NASTY}, T0 + 0.5, some, 2) for some in (effects, [])]
+    with sqlite3.connect(path) as plain:
+        for number, begun in enumerate(steps):
+            data = pack([begun.execution_id.hex, begun.request, begun.now, begun.effects, begun.attempts])
+            plain.execute("INSERT INTO begun SELECT key, ? FROM sessions WHERE name = ?", (data, str(number)))
+    plain.close()
     now = SqliteStore(path)
-    assert now.get_session(made.id) == made
+    assert [now.get_session(each.id) for each in made] == made
     assert now.get_state("shared/a/", "k") is None
+    assert [now.load(each.id).begun for each in made] == [*steps, None]
+    later = replace(made[0], version=made[0].version + 1)
+    last = Effect("g", "h", "v3", 4.5)
+    assert now.commit([Commit(later, made[0].version, 0, 7, begun=replace(steps[0], effects=[last], since=2))]) == [None]
+    assert now.load(later.id).begun == replace(steps[0], effects=[*effects[:2], last])
     now.close()
 
 

@@ -12,7 +12,7 @@ when the step is run again is noticed.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.capabilities import SessionModules, is_refusal
@@ -50,6 +50,7 @@ class Journal(Host):
         self._begin = begin
         self.sandbox: Sandbox | None = None
         self.effects: list[Effect] = []
+        """Of the step that runs. It gets longer, and an intent is replaced when there is a reply; nothing else of it changes."""
         self._position = self._known = 0
         self._learned = False
         """Whether the step was told anything by the world that would be forgotten with this process."""
@@ -79,13 +80,13 @@ class Journal(Host):
         self.effects, self._unwritten = effects, None
 
     @property
-    def certain(self) -> list[Effect]:
-        """The effects so far that need not be done again: those before the first that depends on state which may yet be another's.
+    def certain(self) -> int:
+        """How many effects so far need not be done again: those before the first that depends on state which may yet be another's.
 
         On any thread: whoever adds a call of the state notes its place first.
         """
-        effects = list(self.effects)
-        return effects[: self._unwritten]
+        count, unwritten = len(self.effects), self._unwritten
+        return count if unwritten is None else min(count, unwritten)
 
     def settle(self) -> None:
         """All that was done to the state so far is in the store, with the effects."""
@@ -141,7 +142,8 @@ class Journal(Host):
             kept = reply.decode("utf-8", "surrogatepass") if operation == _RESOLVE else _digest(reply)
             if known not in (None, kept):
                 raise ReplayDiverged
-            self.effects[at] = Effect(_IMPORT, asked, kept, now)
+            if known is None:
+                self.effects[at] = Effect(_IMPORT, asked, kept, now)
             self._learned = True
         if operation == _RESOLVE:
             self._resolved[asked] = reply
@@ -179,6 +181,11 @@ class Journal(Host):
     def _kind(self, name: str) -> EffectKind:
         function = self._offered.get(name)
         return EffectKind.READ if function is None else function.kind  # one that is not there is refused, at no risk
+
+
+def settled(effects: Sequence[Effect]) -> int:
+    """How many of them, from the first on, have replies and so will not change."""
+    return next((at for at, effect in enumerate(effects) if effect.reply is None), len(effects))
 
 
 def _uncertain() -> bytes:

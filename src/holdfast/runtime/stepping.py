@@ -53,7 +53,7 @@ from holdfast.domain import (
 from holdfast.runtime._errors import HostFailed, LimitExceeded, ReplayDiverged, RuntimeClosed
 from holdfast.runtime._given_up import Crashed, Dropped, described
 from holdfast.runtime._plain import plain
-from holdfast.runtime.journal import MOST_REFUSED
+from holdfast.runtime.journal import MOST_REFUSED, settled
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung, base_depth
 from holdfast.sandbox import (
@@ -117,6 +117,8 @@ class Stepper:
         """Counters before the first query of a step that goes on after it."""
         self._unwritten: HoldfastError | None = None
         """Why it could not be made durable that this step runs. All else that is raised while it runs is raised by the host."""
+        self._stored = 0 if work.begun is None else settled(work.begun.effects)
+        """How many effects, from the first on, are in the store as they will stay."""
         now = work.begun.now if work.begun is not None else core.clock()
         self._now = resident.latest = max(math.ceil(now), resident.latest)
         """The script's time, which stands still while the step runs."""
@@ -217,7 +219,7 @@ class Stepper:
                 return
             state = resident.state if settles else None
             try:
-                self._write(journal.effects if settles else journal.certain, () if state is None else state.writes())
+                self._write(len(journal.effects) if settles else journal.certain, () if state is None else state.writes())
             except StateConflict:
                 if work.durable:  # it is run again, but not what it did before it came to this state
                     self._write(journal.certain, ())
@@ -226,7 +228,8 @@ class Stepper:
                 journal.settle()
                 state.clear()
 
-    def _write(self, effects: list[Effect], state: Sequence[StateWrite]) -> None:
+    def _write(self, count: int, state: Sequence[StateWrite]) -> None:
+        """Of the effects so many; those that the store has are not written again."""
         resident, work, execution = self._resident, self._work, self._execution
         session = resident.session
         expected, fence, owner = session.version, session.fence, session.owner
@@ -236,7 +239,8 @@ class Stepper:
         if self._core.is_stopping():  # an orderly end is not the step's fault
             attempts = 0
         request = request_as_dict(work.request) | {"events": work.events}
-        begun = Begun(execution.id, request, self._now, list(effects), attempts)
+        since = min(self._stored, count)
+        begun = Begun(execution.id, request, self._now, resident.journal.effects[since:count], attempts, since)
         commit.session, commit.closed, commit.begun, commit.state = session.copy(), work.closed, begun, state
         commit.reply = None if work.durable else work.reply  # once is enough, and twice would be a conflict
         stored = [execution.copy()]
@@ -252,6 +256,7 @@ class Stepper:
             self._unwritten = error
             raise
         work.durable = True
+        self._stored = since + settled(begun.effects)
 
     def _runs(self) -> None:
         """The session and the execution run, if they did not before."""

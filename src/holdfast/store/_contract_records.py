@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from holdfast.domain import SessionState, Template, TemplateVersion, VersionConflict
 from holdfast.store._contract_base import NASTY, T0, Samples, codes, full_session, full_spec, pages, refused
-from holdfast.store.protocol import Begun, Effect, Reply
+from holdfast.store.protocol import Begun, Reply
 
 HOURS = 3_600_000
 
@@ -187,24 +187,6 @@ class RecordContract(Samples):
         assert self.store.secret("seal", b"one\0") == b"one\0"
         assert self.store.secret("seal", b"two") == b"one\0"
         assert self.store.secret(NASTY, b"three") == b"three"
-
-    # ---- steps under way
-
-    def test_a_step_under_way_is_known_until_it_is_over(self) -> None:
-        session, execution = self.history(1)
-        assert self.store.load(session.id).begun is None
-        effects = [Effect("http.get", "hash", None, 1.25), Effect(NASTY, "", '{"a":1}', T0 + 0.125)]
-        begun = Begun(execution.id, {"kind": "resume", "answers": [[1, NASTY]]}, T0 + 0.5, effects, 3)
-        session = self.change(session, begun=begun)
-        assert self.store.load(session.id).begun == begun
-        longer = replace(begun, effects=[*effects, Effect("f", "h", None, 2.0)], attempts=4)
-        session = self.change(session, begun=longer)
-        assert self.store.load(session.id).begun == longer
-        session = self.change(session)
-        assert self.store.load(session.id).begun == longer
-        session = self.change(session, ended=True)
-        assert self.store.load(session.id).begun is None
-        self.change(session, ended=True)
 
     # ---- errors
 

@@ -33,7 +33,7 @@ from holdfast.domain import (
 )
 from holdfast.store import _rows as rows
 from holdfast.store._errors import LeaseLost
-from holdfast.store.protocol import Begun, Commit, Link, Rebased, Reply, StateRow, StateWrite
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Rebased, Reply, StateRow, StateWrite
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -61,6 +61,11 @@ def copy_step(step: Step) -> Step:
 
 def copy_error(entry: ErrorEntry) -> ErrorEntry:
     return replace(entry)
+
+
+def copy_begun(begun: Begun, effects: list[Effect]) -> Begun:
+    """With these effects: nobody can change one, so that they need not be copied."""
+    return replace(rows.begun_of(rows.begun_text(begun)), effects=effects)
 
 
 def copy_reply(reply: Reply) -> Reply:
@@ -233,7 +238,7 @@ class Writing:
             begun = tables.begun.pop(session_id)
             self._undo.append(lambda: tables.begun.__setitem__(session_id, begun))
         if commit.begun is not None:
-            self._put(tables.begun, session_id, rows.begun_of(rows.begun_text(commit.begun)))
+            self._begin(session_id, commit.begun)
         for entry in commit.errors:
             self._add(tables.errors[session_id], entry.id, copy_error(entry))
             self._put(tables.keys, entry.id, next(tables.counter))
@@ -245,6 +250,14 @@ class Writing:
             self._prune(Origin(session_id, number))
         for write in commit.state:
             self._state(write, rows.signed(commit.token))
+
+    def _begin(self, session_id: UUID, begun: Begun) -> None:
+        old, since = self._tables.begun.get(session_id), begun.since
+        effects = [] if old is None else old.effects
+        gone = effects[since:]
+        effects[since:] = begun.effects
+        self._undo.append(lambda: effects.__setitem__(slice(since, None), gone))
+        self._put(self._tables.begun, session_id, copy_begun(begun, effects))
 
     def _state(self, write: StateWrite, version: int) -> None:
         keys = self._tables.state.setdefault(write.namespace, {})

@@ -26,11 +26,12 @@ from holdfast.domain import (
 from holdfast.store._errors import LeaseLost, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.store._postgresql_connections import Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
-from holdfast.store._postgresql_group import parameters
+from holdfast.store._postgresql_group import WITHOUT_EFFECTS, parameters
 from holdfast.store._rows import error_row, reply_row, session_fixed_row, signed, state_range, state_row
 from holdfast.store.protocol import Commit, Rebased, Reply
 
 _STATEMENT: Final = b"holdfast_commit"
+_WITH_EFFECTS: Final = b"holdfast_commit_with_effects"
 _BINARY: Final = psycopg.pq.Format.BINARY
 _TEXT: Final = psycopg.pq.Format.TEXT
 _OF_ALL: Final = (StoreUnavailable, StoreFull, StoreReadOnly, StoreDamaged)
@@ -45,11 +46,12 @@ class Committer:
 
     def __init__(self, queries: Mapping[str, str]) -> None:
         self._queries = queries
-        self._statement = queries["commit"].encode()
+        self._statements = {_STATEMENT: queries["commit"].encode(), _WITH_EFFECTS: queries["commit_with_effects"].encode()}
 
     def prepare(self, connection: Connection) -> None:
         """Once for each connection."""
-        _checked(connection.pgconn.prepare(_STATEMENT, self._statement))
+        for name, statement in self._statements.items():
+            _checked(connection.pgconn.prepare(name, statement))
 
     def commit(self, connections: Connections, commits: Sequence[Commit]) -> list[HoldfastError | None]:
         """As `Store.commit`."""
@@ -233,7 +235,8 @@ def _waves(commits: Sequence[Commit]) -> list[list[int]]:
 def _execute(connection: Connection, group: list[bytes]) -> list[int]:
     # Not by psycopg's cursor: it would adapt each of eighty parameters anew, and wait in Python while they are sent. Groups are
     # written twice as fast by one blocking call, which releases the interpreter's lock.
-    result = _checked(connection.pgconn.exec_prepared(_STATEMENT, group, [_BINARY] * len(group), _TEXT))
+    name = _STATEMENT if len(group) == WITHOUT_EFFECTS else _WITH_EFFECTS
+    result = _checked(connection.pgconn.exec_prepared(name, group, [_BINARY] * len(group), _TEXT))
     keys = result.get_value(0, 0) or b""
     return [int(key) for key in keys[1:-1].split(b",")]
 

@@ -8,6 +8,8 @@ from holdfast.store._postgresql_arrays import blobs, integers, texts, uuids
 from holdfast.store._rows import (
     Row,
     begun_text,
+    effect_rows,
+    effects_left,
     execution_fixed_row,
     execution_given,
     execution_row,
@@ -24,12 +26,13 @@ NEW: Final = -1
 
 
 def parameters(commits: Sequence[Commit]) -> list[bytes]:
-    """What the statement wants, in the order of its parameters."""
+    """What the statement wants, in the order of its parameters: those of effects only if a step under way is changed."""
     new_executions: list[Row] = []
     executions: list[Row] = []
     steps: list[Row] = []
     asked: list[Row] = []
     closed: list[Row] = []
+    effects: list[Row] = []
     for place, commit in enumerate(commits, 1):
         made, changed = _merged(commit.new_executions, commit.executions, _execution_id)
         new_executions += [(place, *execution_fixed_row(e), execution_given(e), *execution_row(e)) for e in made]
@@ -38,6 +41,8 @@ def parameters(commits: Sequence[Commit]) -> list[bytes]:
         fresh, old = _merged(commit.asked, commit.closed, _query_number)
         asked += [(place, *query_fixed_row(query), *query_row(query)) for query in fresh]
         closed += [(place, query.number, *query_row(query)) for query in old]
+        if commit.begun is not None:
+            effects += [(place, *row) for row in effect_rows(commit.begun)]
     return [
         *_columns(_SESSION, [_session(commit) for commit in commits]),
         *_columns(_NEW_EXECUTION, new_executions),
@@ -45,6 +50,7 @@ def parameters(commits: Sequence[Commit]) -> list[bytes]:
         *_columns(_STEP, steps),
         *_columns(_ASKED, asked),
         *_columns(_CLOSED, closed),
+        *(_columns(_EFFECT, effects) if any(effects_left(commit) is not None for commit in commits) else ()),
     ]
 
 
@@ -55,6 +61,8 @@ _EXECUTION: Final = "iutiiitttt"
 _STEP: Final = "iiiuiiitiitbui"
 _ASKED: Final = "iiuttiiitiit"
 _CLOSED: Final = "iitiit"
+_EFFECT: Final = "iit"
+WITHOUT_EFFECTS: Final = len(_SESSION + _NEW_EXECUTION + _EXECUTION + _STEP + _ASKED + _CLOSED)
 
 _ENCODERS: Final[dict[str, Callable[[Sequence[Any]], bytes]]] = {"i": integers, "u": uuids, "t": texts, "b": blobs}
 
@@ -65,13 +73,13 @@ def _columns(kinds: str, rows: list[Row]) -> list[bytes]:
 
 
 def _session(commit: Commit) -> Row:
-    """id, expected, held, token, keeps, begun, and then as `session_row`."""
+    """id, expected, held, token, stay, begun, and then as `session_row`."""
     return (
         commit.session.id.bytes,
         NEW if commit.expected is None else commit.expected,
         commit.fence,
         signed(commit.token),
-        1 if commit.begun is None and not commit.ended else 0,
+        effects_left(commit),
         None if commit.begun is None else begun_text(commit.begun),
         *session_row(commit.session),
     )

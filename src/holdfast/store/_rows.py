@@ -10,7 +10,7 @@ import binascii
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -417,12 +417,28 @@ def error_of(row: Row) -> ErrorEntry:
 
 
 def begun_text(begun: Begun) -> str:
-    return pack([begun.execution_id.hex, begun.request, begun.now, begun.effects, begun.attempts])
+    """Without its effects, which lie apart, so that each is written once."""
+    return pack([begun.execution_id.hex, begun.request, begun.now, begun.attempts])
 
 
-def begun_of(text: str) -> Begun:
-    execution, request, now, effects, attempts = unpack(text)
-    return Begun(UUID(hex=execution), request, now, [Effect(*effect) for effect in effects], attempts)
+def begun_of(text: str, effects: Sequence[Row] = ()) -> Begun:
+    """`effects`: position, data; in order."""
+    execution, request, now, attempts = unpack(text)
+    if effects and effects[-1][0] != len(effects) - 1:
+        raise StoreDamaged
+    return Begun(UUID(hex=execution), request, now, [Effect(*unpack(data)) for _, data in effects], attempts)
+
+
+def effect_rows(begun: Begun) -> list[tuple[int, str]]:
+    """position, data; of those that are to be written."""
+    return [(position, pack(effect)) for position, effect in enumerate(begun.effects, begun.since)]
+
+
+def effects_left(commit: Commit) -> int | None:
+    """How many effects of the step that is under way there are after a commit. None: as many as before."""
+    if commit.begun is not None:
+        return commit.begun.since + len(commit.begun.effects)
+    return 0 if commit.ended else None
 
 
 def reply_row(reply: Reply) -> Row:

@@ -30,6 +30,8 @@ from holdfast.store._errors import LeaseLost, StoreError
 from holdfast.store._rows import (
     Row,
     begun_text,
+    effect_rows,
+    effects_left,
     error_row,
     execution_fixed_row,
     execution_given,
@@ -48,7 +50,7 @@ from holdfast.store._rows import (
 from holdfast.store.protocol import Commit, Rebased
 
 NUMBER_BITS: Final = 28
-"""A query's place is its session's key and its number, in one integer."""
+"""The place of a query or an effect is its session's key and its number, in one integer."""
 
 _CACHED_KEYS: Final = 1 << 16
 _BAD: Final = (HoldfastError, sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError)
@@ -204,10 +206,7 @@ class Committer:
     # ---- what few commits have
 
     def _others(self, cursor: sqlite3.Cursor, key: int, commit: Commit) -> None:
-        if commit.ended:
-            cursor.execute(self._sql["delete_begun"], (key,))
-        if commit.begun is not None:
-            cursor.execute(self._sql["put_begun"], (key, begun_text(commit.begun)))
+        self._journal(cursor, key << NUMBER_BITS, commit)
         for entry in commit.errors:
             cursor.execute(self._sql["insert_error"], (key, *error_row(entry)))
         if commit.reply is not None:
@@ -223,6 +222,17 @@ class Committer:
             name = "delete_state" if write.value is None else "put_state"
             if not cursor.execute(self._sql[name], state_row(write, commit)).rowcount:
                 raise StateConflict(write.namespace)
+
+    def _journal(self, cursor: sqlite3.Cursor, place: int, commit: Commit) -> None:
+        """The step that is under way, and after it its effects."""
+        begun, left = commit.begun, effects_left(commit)
+        if begun is not None:
+            rows = [(place, begun_text(begun))]
+            rows += [(place + _checked(position + 1), data) for position, data in effect_rows(begun)]
+            cursor.executemany(self._sql["put_journal"], rows)
+        if left is not None:
+            first = place if begun is None else place + 1 + left
+            cursor.execute(self._sql["cut_journal"], (first, place + (1 << NUMBER_BITS)))
 
     def rebase(self, cursor: sqlite3.Cursor, rebased: Rebased) -> None:
         """Gives a checkpoint another base; the beginning of a fork becomes its own by that."""
@@ -286,7 +296,9 @@ class Committer:
         values = {"session": key, "session_id": session_id.bytes, "has_beginning": has_beginning}
         if cursor.execute(self._sql["has_dependents"], values).fetchone()[0]:
             raise VersionConflict("Another session was forked from this one in between.")
-        cursor.execute(self._sql["delete_queries"], (key << NUMBER_BITS, key + 1 << NUMBER_BITS))
+        places = key << NUMBER_BITS, key + 1 << NUMBER_BITS
+        cursor.execute(self._sql["delete_queries"], places)
+        cursor.execute(self._sql["cut_journal"], places)
         cursor.execute(self._sql["keep_last_key"], (key,))
         cursor.execute(self._sql["delete_session"], (key,))
         cursor.execute(self._sql["delete_states"], state_range(session_root(session_id)))
@@ -296,5 +308,5 @@ class Committer:
 
 def _checked(number: int) -> int:
     if not 0 < number < 1 << NUMBER_BITS:
-        raise InvalidValue("a session has no more than 268,435,455 queries")
+        raise InvalidValue("a session has no more than 268,435,455 queries, and a step no more effects")
     return number

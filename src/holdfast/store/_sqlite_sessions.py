@@ -23,6 +23,7 @@ from holdfast.domain import (
     SessionState,
 )
 from holdfast.store._rows import (
+    Row,
     begun_of,
     cursor,
     error_of,
@@ -66,12 +67,17 @@ class SessionReads:
             key, begun = row[:2]
             self._committer.remember(session_id, key)
             session, of_execution = session_of(row[2 : 2 + _SESSION_COLUMNS]), row[2 + _SESSION_COLUMNS :]
-            waiting = connection.execute(self._sql["load_open"], (key << NUMBER_BITS, key + 1 << NUMBER_BITS)).fetchall()
+            places = key << NUMBER_BITS, key + 1 << NUMBER_BITS
+            waiting = connection.execute(self._sql["load_open"], places).fetchall()
+            effects: list[Row] = []
+            if begun is not None:
+                rows = connection.execute(self._sql["load_effects"], places)
+                effects = [(place - places[0] - 1, data) for place, data in rows]
             return Loaded(
                 session,
                 None if of_execution[0] is None else execution_of(session_id, of_execution),
                 [query_of(session_id, query) for query in waiting],
-                None if begun is None else begun_of(begun),
+                None if begun is None else begun_of(begun, effects),
                 self._chain(connection, key, session.head, session.origin),
             )
 

@@ -16,11 +16,14 @@ again, in `reopen`. What the protocol leaves open is settled here:
 
 from holdfast.store._contract_checkpoints import CheckpointContract
 from holdfast.store._contract_feed import FeedContract
+from holdfast.store._contract_journal import JournalContract
 from holdfast.store._contract_records import RecordContract
 from holdfast.store._contract_runs import RunContract
 from holdfast.store._contract_sessions import SessionContract
 from holdfast.store._contract_state import StateContract
 
 
-class StoreContract(SessionContract, RunContract, FeedContract, CheckpointContract, RecordContract, StateContract):
+class StoreContract(
+    SessionContract, RunContract, FeedContract, CheckpointContract, RecordContract, JournalContract, StateContract
+):
     """All of it."""

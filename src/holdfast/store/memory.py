@@ -38,10 +38,19 @@ from holdfast.domain import (
     template_root,
 )
 from holdfast.store._errors import StoreUnavailable
-from holdfast.store._memory_commits import Tables, Writing, copy_error, copy_execution, copy_query, copy_reply, copy_session
+from holdfast.store._memory_commits import (
+    Tables,
+    Writing,
+    copy_begun,
+    copy_error,
+    copy_execution,
+    copy_query,
+    copy_reply,
+    copy_session,
+)
 from holdfast.store._memory_feed import FeedReads
 from holdfast.store._memory_state import StateReads
-from holdfast.store._rows import begun_of, begun_text, cursor, nearest, pack, read_cursor, unpack, version_of, version_row
+from holdfast.store._rows import cursor, nearest, pack, read_cursor, unpack, version_of, version_row
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
 
 Item = TypeVar("Item")
@@ -178,7 +187,7 @@ class MemoryStore(FeedReads, StateReads):
                 session,
                 None if execution is None else copy_execution(execution),
                 [copy_query(query) for query in waiting],
-                None if begun is None else begun_of(begun_text(begun)),
+                None if begun is None else copy_begun(begun, list(begun.effects)),
                 self.chain(Origin(session_id, session.head)),
             )
 

@@ -204,15 +204,18 @@ class PostgresqlStore(FeedReads, StateReads):
             key, begun, *rest = _found(row, SessionNotFound)
             session, execution = _rows.session_of(tuple(rest[:_SESSION])), tuple(rest[_SESSION:])
             waiting = connection.execute(self._queries["load_open"], (key,), binary=True).fetchall()
+            effects: list[Row] = []
+            if begun is not None:
+                effects = connection.execute(self._queries["load_effects"], (key,), binary=True).fetchall()
             links = connection.execute(self._queries["load_chain"], {"id": session_id}, binary=True).fetchall()
-            # Three statements see three moments. They are one if the session was the same before and after; else once more.
+            # Each statement sees a moment of its own. They are one if the session was the same before and after; else once more.
             if links and links[0][0] == session.version:
                 break
         return Loaded(
             session=session,
             execution=None if execution[0] is None else _rows.execution_of(session_id, execution),
             open=[_rows.query_of(session_id, query) for query in waiting],
-            begun=None if begun is None else _rows.begun_of(begun),
+            begun=None if begun is None else _rows.begun_of(begun, effects),
             chain=_links([link[1:] for link in links]),
         )
 

@@ -65,6 +65,10 @@ class Begun:
     now: float
     effects: list[Effect] = field(default_factory=list)
     attempts: int = 1
+    since: int = 0
+    """In a commit, the position of the first of `effects`: those before it stay as they are in the store, and none come after them.
+    What is loaded has all of them.
+    """
 
 
 class Reply(NamedTuple):
@@ -120,7 +124,7 @@ class Commit:
     """Queries whose state, answer, `started_at` or `closed_at` has changed."""
     begun: Begun | None = None
     ended: bool = False
-    """Whether the step that was recorded as begun is over."""
+    """Whether the step that was recorded as begun is over: it goes, with its effects."""
     errors: list[ErrorEntry] = field(default_factory=list)
     reply: Reply | None = None
     pruned: list[int] = field(default_factory=list)

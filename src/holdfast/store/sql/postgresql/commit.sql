@@ -4,24 +4,35 @@
 -- `written` is the compare-and-set. Rows are locked in the order given, which is that of the ids in every process. `keys` says for each
 -- commit which session it was, or 0 if the commit did not apply: what follows belongs to those that did. Two parts of one statement do
 -- not see each other's rows, so what is new and changed in one commit must come as new, in its last state.
+-- `stay` is how many effects of the step that is under way there are afterwards; NULL: that step is not changed. A group in which no
+-- such step is changed does without that part, as most do.
 --
 -- The plan is kept, and may stem from a time when tables were empty and any index would do. OFFSET 0 and `+ 0` leave it no choice: an
 -- execution is found by its id, a query by session and number.
-WITH written AS (
+WITH {commit_parts}
+{commit_result}
+
+-- name: commit_with_effects
+WITH {commit_parts},
+{effect_parts}
+{commit_result}
+
+-- name: commit_parts
+written AS (
     UPDATE sessions AS s
     SET
         token = g.token, template_version = g.template_version, state = g.state, updated_at = g.updated_at, name = g.name,
         meta = g.meta, closed_at = g.closed_at, version = g.version, fence = g.fence, owner = g.owner, head = g.head,
         steps = g.steps, queries = g.queries, execution_id = g.execution_id, wake_at = g.wake_at, seed = g.seed, budget = g.budget,
         llm_calls = g.llm_calls, tokens = g.tokens, last_error = g.last_error,
-        begun = CASE WHEN g.keeps = 1 THEN s.begun ELSE g.begun END
+        begun = CASE WHEN g.stay IS NULL OR s.begun = g.begun THEN s.begun ELSE g.begun END
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[],
         $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::uuid[], $16::bigint[],
         $17::bigint[], $18::bigint[], $19::uuid[], $20::bigint[], $21::bigint[], $22::text[], $23::bigint[], $24::bigint[],
         $25::text[]
     ) WITH ORDINALITY AS g (
-        id, expected, held, token, keeps, begun, template_version, state, updated_at, name, meta, closed_at, version, fence,
+        id, expected, held, token, stay, begun, template_version, state, updated_at, name, meta, closed_at, version, fence,
         owner, head, steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, place
     )
     WHERE s.id = g.id AND s.version = g.expected AND s.fence = g.held
@@ -113,6 +124,27 @@ closed AS (
     WHERE q.session = d.session AND q.number = d.number
     RETURNING 1
 )
+
+-- name: effect_parts
+effects_gone AS (
+    DELETE FROM effects AS f
+    USING (
+        SELECT k.keys[g.place] AS session, g.stay
+        FROM k, unnest($5::bigint[]) WITH ORDINALITY AS g (stay, place)
+        WHERE g.stay IS NOT NULL
+        OFFSET 0
+    ) AS g
+    WHERE f.session = g.session AND f.position >= g.stay
+),
+effects_put AS (
+    INSERT INTO effects (session, position, data)
+    SELECT k.keys[f.place], f.position, f.data
+    FROM k, unnest($82::bigint[], $83::bigint[], $84::text[]) AS f (place, position, data)
+    WHERE k.keys[f.place] > 0
+    ON CONFLICT (session, position) DO UPDATE SET data = excluded.data
+)
+
+-- name: commit_result
 -- An execution or a query that is to be changed must be there.
 SELECT k.keys,
     CASE WHEN (SELECT count(*) FROM changed_executions)

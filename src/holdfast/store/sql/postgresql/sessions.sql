@@ -25,6 +25,9 @@ WHERE s.id = %s
 -- name: load_open
 SELECT {query_columns} FROM queries AS q WHERE q.session = %s AND q.state = 'open' ORDER BY q.number
 
+-- name: load_effects
+SELECT position, data FROM effects WHERE session = %s ORDER BY position
+
 -- name: walk
 -- One step of a walk from a checkpoint to its base. Number 0 of a fork is, unless it has a row of its own, where it was forked.
 -- OFFSET 0, here and elsewhere: a plan from a time when tables were small must look up steps by session and number.
@@ -158,5 +161,6 @@ SELECT EXISTS (SELECT FROM steps WHERE base_session = %(id)s)
 WITH s AS (DELETE FROM sessions WHERE key = %(key)s),
     t AS (DELETE FROM steps WHERE session = %(key)s),
     e AS (DELETE FROM executions WHERE session = %(key)s),
-    q AS (DELETE FROM queries WHERE session = %(key)s)
+    q AS (DELETE FROM queries WHERE session = %(key)s),
+    f AS (DELETE FROM effects WHERE session = %(key)s)
 DELETE FROM errors WHERE session = %(key)s

@@ -55,10 +55,13 @@ SELECT {session_columns} FROM sessions s WHERE s.id = ?
 -- name: load_session
 SELECT s.key, b.data, {session_columns}, {execution_columns}
 FROM sessions s
-LEFT JOIN begun b ON b.session = s.key
+LEFT JOIN journal b ON b.place = s.key << 28
 LEFT JOIN executions e ON e.id = s.execution_id
 LEFT JOIN inputs i ON i.execution = e.key
 WHERE s.id = ?
+
+-- name: load_effects
+SELECT place, data FROM journal WHERE place > ? AND place < ? ORDER BY place
 
 -- name: load_open
 SELECT {query_columns} FROM queries q INDEXED BY queries_open WHERE q.place > ? AND q.place < ? AND q.state = 'open' ORDER BY q.place

@@ -44,11 +44,11 @@ INSERT INTO executions (
 -- name: insert_input
 INSERT INTO inputs (execution, data) VALUES (?, ?)
 
--- name: put_begun
-INSERT INTO begun (session, data) VALUES (?, ?) ON CONFLICT (session) DO UPDATE SET data = excluded.data
+-- name: put_journal
+INSERT INTO journal (place, data) VALUES (?, ?) ON CONFLICT (place) DO UPDATE SET data = excluded.data WHERE data <> excluded.data
 
--- name: delete_begun
-DELETE FROM begun WHERE session = ?
+-- name: cut_journal
+DELETE FROM journal WHERE place >= ? AND place < ?
 
 -- name: insert_error
 INSERT INTO errors (session, id, timestamp, resolved_at, data) VALUES (?, ?, ?, ?, ?)
