@@ -7,7 +7,8 @@
 #   make clean    remove what was made here; downloads and compiled guests stay in the user's cache
 
 PYTHON ?= python3
-WORKERS ?= 3
+# Tests wait for processes and clocks as well. A file is one worker's, so that what its tests share is made once.
+WORKERS ?= 4
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -18,6 +19,7 @@ GUEST_SOURCES := $(shell find guests -type f -not -path '*/__pycache__/*' -not -
 TOOLS := .venv/.tools
 PACKAGE := .venv/.package
 DEVELOPMENT := .venv/.development
+PEERS := .venv/.peers
 
 .PHONY: demo test lint bench clean
 
@@ -26,7 +28,7 @@ demo: $(PACKAGE)
 
 # Tests start Python hundreds of times: where it may keep no compiled files, each time it would compile all of Holdfast.
 test: $(DEVELOPMENT)
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 lint: $(DEVELOPMENT)
 	$(BIN)/ruff check .
@@ -34,7 +36,7 @@ lint: $(DEVELOPMENT)
 	$(BIN)/mypy src guests/build hatch_build.py $(wildcard benchmarks)
 	$(BIN)/lint-imports
 
-bench: $(DEVELOPMENT)
+bench: $(PEERS)
 	$(BIN)/python -m benchmarks
 
 clean:
@@ -58,6 +60,10 @@ $(PACKAGE): $(TOOLS) hatch_build.py $(GUEST_SOURCES)
 
 $(DEVELOPMENT): $(PACKAGE)
 	$(PIP) install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(PEERS): $(DEVELOPMENT)
+	$(PIP) install --quiet --no-build-isolation --editable '.[bench]'
 	@touch $@
 
 # Guests that were removed are built again, whatever the stamp says.

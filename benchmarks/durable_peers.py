@@ -70,22 +70,23 @@ def dbos_step_seconds(folder: Path, times: int) -> float:
         }
     )
 
-    @DBOS.step()
+    @DBOS.step()  # type: ignore[untyped-decorator]
     def step(number: int) -> str:
         return "answer"
 
-    @DBOS.workflow()
+    @DBOS.workflow()  # type: ignore[untyped-decorator]
     def workflow(count: int) -> list[float]:
-        taken = []
+        took = []
         for number in range(count):
             begun = time.perf_counter()
             step(number)
-            taken.append(time.perf_counter() - begun)
-        return taken
+            took.append(time.perf_counter() - begun)
+        return took
 
     DBOS.launch()
     try:
-        return statistics.median(workflow(times))
+        taken: list[float] = workflow(times)
+        return statistics.median(taken)
     finally:
         DBOS.destroy()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import lupa.lua54  # type: ignore[import-untyped]
 import pydantic_monty
-import quickjs  # type: ignore[import-untyped]
+import quickjs
 from py_mini_racer import MiniRacer
 
 FIB_JAVASCRIPT = "function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) }"

@@ -9,8 +9,6 @@ import pytest
 from holdfast.sandbox import Engine, Finished, Source
 from holdfast.sandbox._cache import Cache, default_directory
 
-pytestmark = pytest.mark.xdist_group("caches")  # one process, in which the guest is compiled once for most of them
-
 
 @pytest.fixture
 def directory(tmp_path):

@@ -47,9 +47,6 @@ def test_a_store_that_forgets_commits_is_caught(tmp_path: Path) -> None:
     assert problems(tmp_path)
 
 
-of_one = pytest.mark.xdist_group("examined")  # one process, in which it is made once
-
-
 @pytest.fixture(scope="module")
 def examined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store and with what happened: everything came to its end and is as it must be."""
@@ -74,7 +71,6 @@ def copy(examined: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@of_one
 def test_a_lost_answer_is_noticed(copy: Path) -> None:
     note = next(note for note in read_notes(copy / "notes") if note[0] == "answered")
     with (copy / "notes").open("a") as notes:
@@ -82,7 +78,6 @@ def test_a_lost_answer_is_noticed(copy: Path) -> None:
     assert ["an answer is lost" in problem for problem in problems(copy)] == [True]
 
 
-@of_one
 def test_a_lost_session_is_noticed(copy: Path) -> None:
     worker = Worker(copy, 0)
     worker.notes.write("session", "00000000-0000-4000-8000-000000000000")
@@ -90,7 +85,6 @@ def test_a_lost_session_is_noticed(copy: Path) -> None:
     assert ["SESSION_NOT_FOUND" in problem for problem in problems(copy)] == [True]
 
 
-@of_one
 def test_an_answer_that_was_not_applied_is_noticed(copy: Path) -> None:
     with closing(sqlite3.connect(copy / "chaos.db")) as connection:
         connection.execute(
@@ -100,7 +94,6 @@ def test_an_answer_that_was_not_applied_is_noticed(copy: Path) -> None:
     assert any("but was answered" in problem for problem in problems(copy))
 
 
-@of_one
 def test_an_effect_that_happened_twice_is_noticed(copy: Path) -> None:
     effect = read_notes(copy / "world")[0]
     with (copy / "world").open("a") as world:

@@ -12,7 +12,6 @@ from holdfast.cli.commands import query
 from tests.daemon import Daemon
 from tests.integration.cli_process import Terminal
 
-pytestmark = pytest.mark.xdist_group("cli-daemon")
 NOBODY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 

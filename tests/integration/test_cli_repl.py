@@ -22,7 +22,6 @@ from holdfast.cli._repl import Repl
 from holdfast.cli._typing import Typed, private
 from tests.integration.cli_process import COMMAND, Terminal, environment
 
-pytestmark = pytest.mark.xdist_group("cli-repl")
 ENTER, CTRL_C, CTRL_D = "\r", "\x03", "\x04"
 STORE = ""
 PROMPT = "\x1b[?2004h"

@@ -14,7 +14,6 @@ from holdfast.cli import _run
 from holdfast.cli._local import opened
 from tests.integration.cli_process import COMMAND, Terminal, environment, started
 
-pytestmark = pytest.mark.xdist_group("cli-run")
 UUID = "[0-9a-f]{8}-[0-9a-f-]{27}"
 
 

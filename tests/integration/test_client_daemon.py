@@ -22,8 +22,6 @@ from holdfast.domain import (
 from tests.daemon import Daemon
 from tests.integration.test_documentation import run_all
 
-pytestmark = pytest.mark.xdist_group("client-daemon")  # one process, so that one daemon serves all of them
-
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):

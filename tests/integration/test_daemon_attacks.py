@@ -16,8 +16,6 @@ import pytest
 from holdfast.daemon import ConfigInvalid, DaemonError, InstanceLock, Tokens, TokensUnusable, load_config, running_pid
 from tests.daemon import NO_TLS, Daemon
 
-pytestmark = pytest.mark.xdist_group("daemon-attacks")  # one process, so that one daemon serves all of them
-
 _SECRET = "hf_" + "A" * 43
 
 

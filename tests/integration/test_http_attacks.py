@@ -15,8 +15,6 @@ import pytest
 from holdfast.daemon import Tokens
 from tests.daemon import NO_TLS, Daemon
 
-pytestmark = pytest.mark.xdist_group("http-attacks")  # one process, so that one daemon serves all of them
-
 _ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 _CONNECTIONS = 32
 _CONCURRENCY = 6

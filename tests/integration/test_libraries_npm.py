@@ -21,7 +21,6 @@ from holdfast.sandbox import Engine, Finished, Host, Module, Modules, Source
 from tests.acceptance.scenes import evaluate, opened, refused, scene, template
 from tests.web import web
 
-pytestmark = pytest.mark.xdist_group("libraries")
 """On one worker: what is fetched is fetched once."""
 
 PACKAGES = ("lodash@4.17.21", "axios@1.6.0", "zustand@4.4.7")

@@ -156,7 +156,6 @@ def run(template, testes, name, cuts, *, soft=False):
         assert isinstance(outcome, Finished), getattr(outcome, "error", outcome)
 
 
-@pytest.mark.xdist_group("lua-with-debug")  # which is built once for all of them
 @pytest.mark.parametrize("name", sorted([*ANYWHERE.split(), *TEST_BUILD_ONLY]))
 def test_in_the_build_with_debug(test_build, testes, name):
     # With fewer repetitions, as their authors provide for, if the shipped guest does all of them.

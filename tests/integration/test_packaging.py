@@ -37,8 +37,6 @@ with Engine() as engine:
             print(sandbox.resume({1: language}).result.value)
 """
 
-pytestmark = pytest.mark.xdist_group("packaging")  # one process, so that each archive is built once
-
 
 def run(*command: str | Path, folder: Path = PROJECT, **environment: str) -> str:
     done = subprocess.run(
