@@ -91,10 +91,18 @@ def test_what_a_killed_process_leaves_is_taken_over_within_the_lease(address: st
             await asyncio.gather(*(until_happened(world, what) for what in ("slow begins a", "ship begins b", "look begins c")))
             before = {name: (await one("sessions.get", turns[name]["session"]))["owner"] for name in expected}
             one.kill()
+            taken = set()
             async with asyncio.timeout(SOON_S):  # to be taken over; what they compute then takes the time that it takes
                 for name, owner in before.items():
-                    while (await other("sessions.get", turns[name]["session"]))["owner"] == owner:
+                    while (found := await other("sessions.get", turns[name]["session"]))["owner"] == owner:
+                        if (
+                            found["state"] == "ready"
+                        ):  # on a slow machine it has ended before, and there is nothing to take over
+                            break
                         await asyncio.sleep(0.02)
+                    else:
+                        taken.add(name)
+            assert taken >= {"in an effect", "tool"}  # which take half a minute
             async with asyncio.timeout(20):
                 ends = await asyncio.gather(*(other("executions.wait", turns[name]["execution"]) for name in expected))
             assert {name: end["result"] for name, end in zip(expected, ends, strict=True)} == expected
@@ -102,7 +110,7 @@ def test_what_a_killed_process_leaves_is_taken_over_within_the_lease(address: st
             assert answered["result"] == "Ada!"
         seen = happened(world)
         assert seen["slow begins a"] == seen["ship begins b"] == 1
-        assert seen["look begins c"] == 2
+        assert seen["look begins c"] == 1 + ("tool that may run again" in taken)
 
     asyncio.run(main())
 

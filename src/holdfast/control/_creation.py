@@ -137,8 +137,10 @@ class SessionCreation:
         store, call = self._runtime.store, self._runtime.call
         execution = await call(store.get_execution, session.execution_id)
         queries = await call(store.list_queries, session.id, states=[QueryState.OPEN], limit=_MOST_QUERIES)
+        if execution.kind is not ExecutionKind.STARTUP:
+            return False
         turn = Turn(session, execution, list(queries.items))
-        return execution.kind is ExecutionKind.STARTUP and self._runtime.waits_for_tools(turn)
+        return not turn.queries or self._runtime.waits_for_tools(turn)  # without any it has just been answered
 
     async def _made(self, session_id: UUID | str) -> Session:
         """A session that was made before, after its start, which goes on if whoever made it did not see to that."""
