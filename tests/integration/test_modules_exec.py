@@ -50,7 +50,7 @@ def functions(tree: Path | None, config: dict[str, Any], *, stop: threading.Even
     scope = Scope(uuid4(), uuid4(), None if tree is None else str(tree), is_stopped=stop.is_set if stop else bool)
     modules = NativeModules([Grant(Exec, Exec.settle(config))], scope, Meter())
     found: dict[str, Call] = {name.removeprefix("exec."): call for name, call, _ in modules.functions()}
-    for name, wait, once in modules.waiting():
+    for name, (wait, once, _) in modules.waiting():
         assert once
         found[name.removeprefix("exec.")] = lambda *given, wait=wait: wait(list(given), stop or threading.Event())
     return found

@@ -6,7 +6,7 @@ from holdfast.capabilities._secrets import masked_config, shown_config
 from holdfast.capabilities.catalogue import check_module, describe, granted, modules
 from holdfast.capabilities.files.resolver import Resolver, SessionModules
 from holdfast.capabilities.files.worktree import EmptyPath, WorktreeFile, parse_path, read_file, resolve_root
-from holdfast.capabilities.native import Grant, NativeModule, NativeModules, Scope, effect, waits
+from holdfast.capabilities.native import Grant, NativeModule, NativeModules, Scope, Waiting, effect, waits
 from holdfast.capabilities.state.overlay import Overlay
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Resolver",
     "Scope",
     "SessionModules",
+    "Waiting",
     "WorktreeFile",
     "check_module",
     "describe",

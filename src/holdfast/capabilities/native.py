@@ -220,6 +220,16 @@ class Grant(NamedTuple):
         return kind(scope, config), limits
 
 
+class Waiting(NamedTuple):
+    """A function that scripts wait for."""
+
+    call: Callable[[Any, threading.Event], Any]
+    """Takes the list of arguments, and what tells it to stop."""
+    once: bool
+    most: int
+    """For how many calls of its module one step may wait."""
+
+
 class _Made:
     """A module of a session, and how often the step that runs has called it."""
 
@@ -252,20 +262,14 @@ class NativeModules:
             for name, kind in grant.module.functions().items():
                 yield f"{grant.module.name}.{name}", partial(self._call, grant, name, getattr(grant.module, name)), kind
 
-    def waiting(self) -> Iterator[tuple[str, Callable[[Any, threading.Event], Any], bool]]:
-        """All functions that a script waits for, by their full names: each takes the list of arguments, and what tells it to stop."""
-        for grant in self._grants:
-            for name, once in grant.module.waiting().items():
-                yield f"{grant.module.name}.{name}", partial(self._wait, grant, name, getattr(grant.module, name)), once
-
-    def most_waits(self, name: str) -> int | None:
-        """For how many calls of the module of this function one step may wait; None if it has no such function."""
+    def waiting(self) -> Iterator[tuple[str, Waiting]]:
+        """All functions that a script waits for, by their full names."""
         for grant in self._grants:
             module = grant.module
-            if name.startswith(f"{module.name}.") and name.removeprefix(f"{module.name}.") in module.waiting():
-                given = grant.config.get("max_calls", module.max_calls)
-                return given if isinstance(given, int) else module.max_calls
-        return None
+            given = grant.config.get("max_calls", module.max_calls)
+            most = given if isinstance(given, int) else module.max_calls
+            for name, once in module.waiting().items():
+                yield f"{module.name}.{name}", Waiting(partial(self._wait, grant, name, getattr(module, name)), once, most)
 
     def close(self) -> None:
         made, self._made = self._made, {}
@@ -273,42 +277,42 @@ class NativeModules:
             _close(one.module)
 
     def _call(self, grant: Grant, name: str, method: Callable[..., Any], /, *given: Any) -> Any:
-        begun = time.perf_counter()
-        outcome = "error"
-        try:
+        def work() -> Any:
             made = self._made.get(grant.module.name)
             if made is None:
                 made = self._made[grant.module.name] = _Made(grant, self._scope)
             made.count()
             taken = arguments(f"{grant.module.name}.{name}", method, given)
             self._scope.until = time.monotonic() + made.seconds
-            result = method(made.module, *taken)
-            outcome = "ok"
-            return result
-        except HoldfastError as error:
-            told, outcome = _told(error)
-            raise told from None
-        finally:
-            self._meter.count(grant.module.name, name, outcome, time.perf_counter() - begun)
+            return method(made.module, *taken)
+
+        return self._counted(grant.module.name, name, work)
 
     def _wait(self, grant: Grant, name: str, method: Callable[..., Any], given: Any, stop: threading.Event) -> Any:
-        begun = time.perf_counter()
-        outcome = "error"
-        try:
+        def work() -> Any:
             taken = arguments(f"{grant.module.name}.{name}", method, given if isinstance(given, list) else [given])
             module, limits = grant.made(self._scope)
             try:
                 with self._scope.waiting(limits.timeout_ms / 1000, stop):
-                    result = method(module, *taken)
+                    return method(module, *taken)
             finally:
                 _close(module)
+
+        return self._counted(grant.module.name, name, work)
+
+    def _counted(self, module: str, name: str, work: Callable[[], Any]) -> Any:
+        """Does a call, counts it by its outcome, and raises what a script may see."""
+        begun = time.perf_counter()
+        outcome = "error"
+        try:
+            result = work()
             outcome = "ok"
             return result
         except HoldfastError as error:
             told, outcome = _told(error)
             raise told from None
         finally:
-            self._meter.count(grant.module.name, name, outcome, time.perf_counter() - begun)
+            self._meter.count(module, name, outcome, time.perf_counter() - begun)
 
 
 def _close(module: NativeModule) -> None:

@@ -17,12 +17,12 @@ from holdfast.domain import (
     Budget,
     ErrorEntry,
     ExecutionKind,
+    ExecutionStatus,
     FileNotFound,
     HoldfastError,
     InvalidPath,
     InvalidValue,
     LibraryNotCached,
-    QueryState,
     Session,
     SessionBusy,
     SessionState,
@@ -35,14 +35,13 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import Runtime, StartUp, Turn, fresh_seed
+from holdfast.runtime import Runtime, StartUp, fresh_seed
 from holdfast.sandbox import LibraryLoadFailed, TemplateFailed
 from holdfast.store import Commit, LeaseLost, Reply
 
 _LOOK_S: Final = 0.1
 _LONGEST: Final = 1_000
 _MOST_ERRORS: Final = 1_000
-_MOST_QUERIES: Final = 1_000
 _TOLD: Final[dict[str, type[HoldfastError]]] = {
     kind.code: kind
     for kind in (
@@ -134,13 +133,11 @@ class SessionCreation:
         """Whether a startup file waits only for what this process does itself."""
         if session.state is not SessionState.PAUSED or session.execution_id is None:
             return False
-        store, call = self._runtime.store, self._runtime.call
-        execution = await call(store.get_execution, session.execution_id)
-        queries = await call(store.list_queries, session.id, states=[QueryState.OPEN], limit=_MOST_QUERIES)
-        if execution.kind is not ExecutionKind.STARTUP:
+        turn = await self._runtime.call(self._runtime.turn, session.execution_id)
+        if turn.execution.kind is not ExecutionKind.STARTUP:
             return False
-        turn = Turn(session, execution, list(queries.items))
-        return not turn.queries or self._runtime.waits_for_tools(turn)  # without any it has just been answered
+        # If it is not paused any more it has just been answered: the session is to be looked at again.
+        return turn.execution.status is not ExecutionStatus.PAUSED or self._runtime.waits_for_tools(turn)
 
     async def _made(self, session_id: UUID | str) -> Session:
         """A session that was made before, after its start, which goes on if whoever made it did not see to that."""

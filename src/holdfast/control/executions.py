@@ -1,7 +1,6 @@
 """Executions: runs inside a session."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -15,10 +14,7 @@ from holdfast.domain import (
     Execution,
     ExecutionKind,
     ExecutionStatus,
-    HoldfastError,
     InvalidValue,
-    QueryKind,
-    QueryState,
     budget_of,
     new_id,
     parse_id,
@@ -190,21 +186,7 @@ class Executions:
 
     async def turn(self, execution: UUID | str) -> Turn:
         """Where an execution stands now, and what it waits for."""
-        return await self._runtime.call(self._turn, parse_id(execution, "execution"))
-
-    def _turn(self, execution_id: UUID) -> Turn:
-        store = self._runtime.store
-        found = store.get_execution(execution_id)
-        while True:  # until nothing has moved between the first look and the last
-            queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
-            session = store.get_session(found.session_id)
-            before, found = found, store.get_execution(execution_id)
-            if (before.status, before.last_step, before.seq) == (found.status, found.last_step, found.seq):
-                break
-        if any(query.kind is QueryKind.TOOL for query in queries.items):
-            with contextlib.suppress(HoldfastError):  # so that it is known at once whether its tools are ours
-                self._runtime.core.shelf.get(session.template_id, session.template_version)
-        return Turn(session, found, queries.items)
+        return await self._runtime.call(self._runtime.turn, parse_id(execution, "execution"))
 
     async def wait(self, execution: UUID | str, timeout: float | None = None) -> Turn:
         """Waits until an execution has ended or waits for somebody outside; timers and tools of the host are waited for.

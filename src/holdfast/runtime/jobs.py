@@ -38,6 +38,7 @@ from holdfast.domain import (
 from holdfast.runtime._errors import GuestMissing, QueryExpired, RecoveryFailed
 from holdfast.runtime._given_up import uncertain
 from holdfast.runtime.core import Core
+from holdfast.runtime.journal import Refused
 from holdfast.runtime.lanes import MOST_CONFLICTS
 from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
@@ -245,9 +246,8 @@ def give(resident: Resident, work: Work, query: Query, answer: Answer, state: Qu
     if query.kind is QueryKind.LLM:
         _count(resident, query, answer)
     elif query.kind is QueryKind.TOOL and answer.error is not None and is_refusal(answer.error.get("code")):
-        name, error = query.payload["name"], answer.error
-        told = {"level": "warn", "message": f"{name} was refused: {error['message']}", "code": error["code"], "call": name}
-        work.events.append((EventType.SYSTEM.value, told))
+        refused = Refused(query.payload["name"], answer.error["code"], answer.error["message"])
+        work.events.append((EventType.SYSTEM.value, refused.as_dict()))
     return given(answer)
 
 

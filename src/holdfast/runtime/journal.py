@@ -13,7 +13,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.capabilities import SessionModules, is_refusal
 from holdfast.runtime._errors import EffectUncertain, ReplayDiverged
@@ -39,6 +39,10 @@ class Refused(NamedTuple):
     name: str
     code: str
     message: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the event says that tells of it."""
+        return {"level": "warn", "message": f"{self.name} was refused: {self.message}", "code": self.code, "call": self.name}
 
 
 class Journal(Host):

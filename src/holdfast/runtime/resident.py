@@ -3,18 +3,16 @@
 import math
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from holdfast.capabilities import NativeModules, Overlay, Scope, SessionModules
+from holdfast.capabilities import NativeModules, Overlay, Scope, SessionModules, Waiting
 from holdfast.domain import Execution, Origin, Query, Session
 from holdfast.runtime.effects import Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
 from holdfast.sandbox import Image, Sandbox
 from holdfast.store import Begun, Link, Loaded
-
-Waiting = Callable[[Any, threading.Event], Any]
 
 
 class Rung(NamedTuple):
@@ -56,8 +54,8 @@ class Resident:
         self.state = state
         """What the step that runs does to the state; there if it has native modules."""
         self._native: NativeModules | None = None
-        self.waiting: dict[str, tuple[Waiting, bool]] = {}
-        """The functions of native modules that the script waits for, and whether each is done once."""
+        self.waiting: dict[str, Waiting] = {}
+        """The functions of native modules that the script waits for."""
         functions = self._functions() if shelved.native else shelved.functions
         worktree = loaded.session.worktree
         found = SessionModules(shelved.modules, None if worktree is None else worktree.path)
@@ -118,10 +116,6 @@ class Resident:
         if self._native is not None:
             self._native.close()
 
-    def most_waits(self, name: str) -> int | None:
-        """For how many calls of a native module one step may wait, by the name of a function of it; None if it is not native."""
-        return self._native.most_waits(name) if self._native is not None and name in self.waiting else None
-
     def _functions(self) -> dict[str, Function]:
         """What the template grants, and the native modules of this session."""
         worktree = self.session.worktree
@@ -135,7 +129,7 @@ class Resident:
             state=self.state,
         )
         self._native = NativeModules(self.shelved.native, scope, self.shelved.meter)
-        self.waiting = {name: (call, once) for name, call, once in self._native.waiting()}
+        self.waiting = dict(self._native.waiting())
         own = {name: Function(name, call, kind) for name, call, kind in self._native.functions()}
         return {**self.shelved.functions, **own}
 

@@ -261,6 +261,21 @@ class Runtime:
         """A future that is done when a job has ended in this process: in this execution, in this session, or anywhere for None."""
         return self._moves.wait(key)
 
+    def turn(self, execution_id: UUID) -> Turn:
+        """Where an execution stands now, and what it waits for. Called on a thread."""
+        store = self.store
+        found = store.get_execution(execution_id)
+        while True:  # until nothing has moved between the first look and the last
+            queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
+            session = store.get_session(found.session_id)
+            before, found = found, store.get_execution(execution_id)
+            if (before.status, before.last_step, before.seq) == (found.status, found.last_step, found.seq):
+                break
+        if any(query.kind is QueryKind.TOOL for query in queries.items):
+            with contextlib.suppress(HoldfastError):  # so that it is known at once whether its tools are ours
+                self.core.shelf.get(session.template_id, session.template_version)
+        return Turn(session, found, queries.items)
+
     def waits_for_tools(self, turn: Turn) -> bool:
         """Whether an execution waits only for tools that run here."""
         return bool(turn.queries) and all(self._tools.is_own(turn, query) for query in turn.queries)

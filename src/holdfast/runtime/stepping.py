@@ -302,11 +302,8 @@ class Stepper:
         """What the script called and was not granted, or not so."""
         journal = self._resident.journal
         refused, journal.refused = journal.refused, []
-        for name, code, message in refused[:MOST_REFUSED]:
-            self._put(
-                EventType.SYSTEM.value,
-                {"level": "warn", "message": f"{name} was refused: {message}", "code": code, "call": name},
-            )
+        for one in refused[:MOST_REFUSED]:
+            self._put(EventType.SYSTEM.value, one.as_dict())
         if len(refused) > MOST_REFUSED:
             self._put(EventType.SYSTEM.value, {"level": "warn", "message": "more calls were refused, which are not listed"})
 
@@ -374,10 +371,10 @@ class Stepper:
 
     def _too_many(self, name: str) -> Failure | None:
         """Why a script may not wait for one more call of a native module. Those within the step are counted by the module itself."""
-        most = self._resident.most_waits(name)
-        if most is None:
+        waiting = self._resident.waiting.get(name)
+        if waiting is None:
             return None
-        module = name.partition(".")[0]
+        module, most = name.partition(".")[0], waiting.most
         self._waits[module] = self._waits.get(module, 0) + 1
         if self._waits[module] <= most:
             return None

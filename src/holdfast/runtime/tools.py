@@ -78,12 +78,12 @@ class Tools:
 
     def _begin(self, resident: Resident, query: Query) -> None:
         name = query.payload["name"]
-        call, once = resident.waiting.get(name, (None, False))
-        tool = resident.shelved.tools.get(name)
+        native, tool = resident.waiting.get(name), resident.shelved.tools.get(name)
         stop = threading.Event()
         run: Callable[[], Awaitable[Answer]]
-        if call is not None:
-            run = partial(self._threads.call, partial(_done, name, partial(call, query.payload.get("args"), stop), stop))
+        if native is not None:
+            once = native.once
+            run = partial(self._threads.call, partial(_done, name, partial(native.call, query.payload.get("args"), stop), stop))
         elif tool is not None:
             once = tool.once
             run = partial(_awaited, name, tool, query.payload.get("args"))

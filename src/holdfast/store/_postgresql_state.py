@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast.store._postgresql_connections import Connections
-from holdfast.store._rows import Row, plain, read_plain, state_of, state_range
+from holdfast.store._rows import Row, keys_of, plain, state_of, state_page, state_range
 from holdfast.store.protocol import Page, StateRow
 
 
@@ -20,16 +20,7 @@ class StateReads:
     def list_state(
         self, namespace: str, *, now: int, prefix: str = "", limit: int = 1000, after: str | None = None
     ) -> Page[str]:
-        given = {
-            "namespace": plain(namespace),
-            "prefix": plain(prefix),
-            "after": "" if after is None else plain(after),
-            "first": after is None,
-            "now": now,
-            "limit": limit + 1,
-        }
-        keys = [read_plain(row[0]) for row in self._read("list_state", given)]
-        return Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
+        return keys_of(self._read("list_state", state_page(namespace, prefix, now, limit, after)), limit)
 
     def count_state(self, root: str, now: int) -> int:
         return int(self._read("count_state", state_range(root) | {"now": now})[0][0])

@@ -40,7 +40,7 @@ from holdfast.domain import (
     Worktree,
 )
 from holdfast.store._errors import StoreDamaged
-from holdfast.store.protocol import Begun, Commit, Effect, Link, Reply, StateRow, StateWrite
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Page, Reply, StateRow, StateWrite
 
 Row = tuple[Any, ...]
 
@@ -467,6 +467,24 @@ def state_row(write: StateWrite, commit: Commit) -> dict[str, Any]:
 def state_of(row: Row) -> StateRow:
     """key, value, version, expires_at."""
     return StateRow(read_plain(row[0]), row[1], row[2], row[3])
+
+
+def state_page(namespace: str, prefix: str, now: int, limit: int, after: str | None) -> dict[str, Any]:
+    """What a statement that lists keys is given: one more is asked for than is wanted, to know whether there is a next page."""
+    return {
+        "namespace": plain(namespace),
+        "prefix": plain(prefix),
+        "after": "" if after is None else plain(after),
+        "first": after is None,
+        "now": now,
+        "limit": limit + 1,
+    }
+
+
+def keys_of(rows: Iterable[Row], limit: int) -> Page[str]:
+    """The page of keys that came of it."""
+    keys = [read_plain(row[0]) for row in rows]
+    return Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
 
 
 def state_range(root: str) -> dict[str, str]:

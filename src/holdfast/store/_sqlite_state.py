@@ -1,6 +1,6 @@
 """State in SQLite: what is read of it. It is changed by commits."""
 
-from holdfast.store._rows import plain, read_plain, state_of, state_range
+from holdfast.store._rows import keys_of, plain, state_of, state_page, state_range
 from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import Page, StateRow
 
@@ -19,17 +19,9 @@ class StateReads:
     def list_state(
         self, namespace: str, *, now: int, prefix: str = "", limit: int = 1000, after: str | None = None
     ) -> Page[str]:
-        given = {
-            "namespace": plain(namespace),
-            "prefix": plain(prefix),
-            "after": "" if after is None else plain(after),
-            "first": after is None,
-            "now": now,
-            "limit": limit + 1,
-        }
         with self._file.read() as connection:
-            keys = [read_plain(row[0]) for row in connection.execute(self._sql["list_state"], given)]
-        return Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
+            rows = connection.execute(self._sql["list_state"], state_page(namespace, prefix, now, limit, after))
+            return keys_of(rows, limit)
 
     def count_state(self, root: str, now: int) -> int:
         with self._file.read() as connection:

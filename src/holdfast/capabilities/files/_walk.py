@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, Self
 
+from holdfast.capabilities._kinds import is_whole
 from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
 
 LARGEST: Final = 16 << 20
@@ -245,7 +246,7 @@ class Walk:
             found = [entry.name for entry in islice(entries, MOST_ENTRIES + 1)]
         if len(found) > MOST_ENTRIES:
             raise Unfit(f"this folder has more than {MOST_ENTRIES} entries", "FOLDER_TOO_LARGE")
-        return sorted(name for name in found if is_encodable(name) and "\\" not in name and not is_unfinished(name))
+        return sorted(name for name in found if is_whole(name) and "\\" not in name and not is_unfinished(name))
 
     def read(self, name: str, largest: int | None = None) -> bytes:
         """A file of the folder that the walk has come to."""
@@ -290,12 +291,3 @@ class Walk:
             raise InvalidPath(OUT)
         self._back(len(self.names))
         return os.path.relpath(real, self._root).split("/")
-
-
-def is_encodable(text: str) -> bool:
-    """Whether it can be a name of a file: no half of a surrogate pair is in it."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from holdfast.capabilities.files._walk import IS_SAFE, OUT, SIDE_FILES, Walk, is_encodable, told
+from holdfast.capabilities._kinds import is_whole
+from holdfast.capabilities.files._walk import IS_SAFE, OUT, SIDE_FILES, Walk, told
 from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
 
 __all__ = [
@@ -47,7 +48,7 @@ def parse_path(text: str) -> str:
         raise EmptyPath
     if text.startswith("/"):
         raise InvalidPath("a path must be relative to the worktree")
-    if "\0" in text or "\\" in text or not is_encodable(text):
+    if "\0" in text or "\\" in text or not is_whole(text):
         raise InvalidPath("a path must not have NUL, a backslash, or half a surrogate pair in it")
     names: list[str] = []
     for name in text.split("/"):
@@ -64,7 +65,7 @@ def parse_path(text: str) -> str:
 
 def resolve_root(path: str) -> str:
     """The absolute path of a worktree, without links. `WorktreeNotFound` unless it is a folder."""
-    if not isinstance(path, str) or not path.strip() or len(path) > _LONGEST or "\0" in path or not is_encodable(path):
+    if not isinstance(path, str) or not path.strip() or len(path) > _LONGEST or "\0" in path or not is_whole(path):
         raise WorktreeNotFound("a worktree is the path of a folder")
     if not IS_SAFE:
         raise WorktreeNotFound("this system has no safe way to read a worktree")
@@ -128,7 +129,7 @@ def locate(root: str, path: str) -> list[str]:
     """The names that lead from a root to a path: relative to it, or absolute and within it. Empty for the root itself."""
     if not isinstance(path, str) or not path.strip():
         raise FileNotFound("a path must not be blank")
-    if path.startswith("/") and len(path) <= _LONGEST and "\0" not in path and is_encodable(path):
+    if path.startswith("/") and len(path) <= _LONGEST and "\0" not in path and is_whole(path):
         path = _relative(root, path)
     try:
         return parse_path(path).split("/")
