@@ -2,7 +2,7 @@
 
     source/        the third-party folder, edited
     common/        our C that all guests share
-    <language>/    our C of this guest, and prelude_source.c, which holds its bundled prelude
+    <language>/    our C of this guest, and prelude_source.c, which holds its prelude
 
 The compiler runs in it and sees only these names.
 """
@@ -43,10 +43,13 @@ def lay_out(recipe: Recipe, folder: Path, downloads: Cache) -> Tree:
     for ours in ("common", recipe.language):
         shutil.copytree(ROOT / ours, folder / ours, ignore=lambda _, names: LEFT_OUT.intersection(names))
     units = [*_their_units(recipe, review), *_our_units(recipe, review, folder)]
+    own = folder / recipe.language
     if review.bundle:
-        own = folder / recipe.language
         prelude.bundle(own, review.bundle, downloads)
         prelude.embed(own / review.prelude, own / "prelude_source.c")
+    if review.scripts:
+        prelude.embed_all(review.scripts, own / "prelude_source.c")
+    if review.bundle or review.scripts:
         units.append(Unit(f"{recipe.language}/prelude_source.c", (*_flags(recipe, review), *OURS, "-std=c23")))
     return Tree(recipe, folder, tuple(units))
 

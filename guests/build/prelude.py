@@ -1,11 +1,17 @@
-"""A guest's prelude: script source that is part of the guest, as an array in C.
+"""A guest's prelude: script source that is part of the guest, as arrays in C.
 
-The shim that evaluates it declares:
+The shim that evaluates one bundled script declares:
 
-    extern const unsigned char hf_prelude_source[];
+    extern unsigned char hf_prelude_source[];
     extern const unsigned hf_prelude_source_size;
 
-The text ends with a NUL, which is not counted.
+And one that runs several files, one after the other:
+
+    struct hf_script { const char *name; char *text; unsigned size; };
+    extern const struct hf_script hf_prelude[];
+
+The last of these has no name. Texts end with a NUL, which is not counted. They may be zeroed when they were read: then they take no room in
+images.
 """
 
 from collections.abc import Sequence
@@ -15,10 +21,15 @@ from guests.build import npm
 from guests.build.cache import Cache
 
 UNIT = """\
-const unsigned char hf_prelude_source[] = {{
+unsigned char hf_prelude_source[] = {{
 #embed "{name}" suffix(,)
 0}};
 const unsigned hf_prelude_source_size = sizeof hf_prelude_source - 1;
+"""
+SCRIPT = """\
+static char text_{number}[] = {{
+#embed "{name}" suffix(,)
+0}};
 """
 
 
@@ -33,3 +44,11 @@ def bundle(folder: Path, command: Sequence[str], cache: Cache) -> None:
 def embed(script: Path, unit: Path) -> None:
     """Writes the C file that holds the script."""
     unit.write_text(UNIT.format(name=script.name), encoding="utf-8")
+
+
+def embed_all(scripts: Sequence[str], unit: Path) -> None:
+    """Writes the C file that holds several scripts. Their names are relative to its folder."""
+    texts = "".join(SCRIPT.format(number=number, name=name) for number, name in enumerate(scripts))
+    rows = "".join(f'{{"{name}", text_{number}, sizeof text_{number} - 1}},\n' for number, name in enumerate(scripts))
+    head = "struct hf_script { const char *name; char *text; unsigned size; };\nextern const struct hf_script hf_prelude[];\n"
+    unit.write_text(f"{texts}{head}const struct hf_script hf_prelude[] = {{\n{rows}{{0, 0, 0}}}};\n", encoding="utf-8")

@@ -53,6 +53,7 @@ class Review:
     appended: Mapping[str, str]  # APPEND: our file that is included at the end of one of them
     bundle: tuple[str, ...]  # BUNDLE: the command that makes the prelude
     prelude: str  # PRELUDE: the file that it writes
+    scripts: tuple[str, ...]  # SCRIPTS: the files of a prelude that needs no bundling, in the order in which they run
     test_sources: tuple[str, ...]  # TEST_SOURCES: more files for the build that runs official tests
     test_defines: tuple[str, ...]  # TEST_DEFINES: and its macros
 
@@ -78,6 +79,7 @@ class Recipe:
             appended=own.get("APPEND", {}),
             bundle=tuple(own.get("BUNDLE", ())),
             prelude=own.get("PRELUDE", ""),
+            scripts=tuple(own.get("SCRIPTS", ())),
             test_sources=tuple(own.get("TEST_SOURCES", ())),
             test_defines=tuple(own.get("TEST_DEFINES", ())),
         )

@@ -16,6 +16,9 @@
  *
  *     ["console", level, text]            a line of output; level: log info warn error debug
  *     ["query", id, kind, payload]        a question was asked
+ *     ["log", {level, message}]           a line for the log of the run
+ *     ["progress", {step, total, message}] how far the script is; message: text or null
+ *     ["stat", {key, value}]              a figure of the script's own
  *     ["cancelled", id]                   a question left open by an execution that has ended
  *     ["unhandled", error]                a promise was rejected and nobody listens
  *     ["value", type, preview]            outcome: the execution ended; no JSON form exists

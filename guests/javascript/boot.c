@@ -3,7 +3,7 @@
 
 #include "guest.h"
 
-extern const unsigned char hf_prelude_source[];
+extern unsigned char hf_prelude_source[];
 extern const unsigned hf_prelude_source_size;
 
 struct guest guest;
@@ -85,6 +85,7 @@ static void capture(void) {
     guest.code = JS_NewAtom(ctx, "code");
     guest.cause = JS_NewAtom(ctx, "cause");
     guest.prototype = JS_NewAtom(ctx, "prototype");
+    guest.schema = JS_NewAtom(ctx, "schema");
 }
 
 /* The guest was built wrong: the host finds the reason among the records. */
@@ -111,6 +112,7 @@ static JSValue compile_prelude(void) {
     JSValue whole = JS_Eval(ctx, (const char *)hf_prelude_source, hf_prelude_source_size, "holdfast:prelude",
                             JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY);
     if (JS_IsException(whole)) return whole;
+    memset(hf_prelude_source, 0, hf_prelude_source_size); /* nobody reads it again, and in an image zeros take no room */
     size_t size;
     uint8_t *written = JS_WriteObject(ctx, &size, whole, flags);
     JS_FreeValue(ctx, whole);
@@ -126,6 +128,7 @@ static void run_prelude(void) {
     JSAtom atom = JS_NewAtom(ctx, name);
     JSValue native = JS_NewObject(ctx);
     guest_define(native, "promiseDetails", guest_function(js_promise_details, "promiseDetails", 1));
+    guest_library_boot(native);
     guest_define(guest.global, name, JS_DupValue(ctx, native));
     JSValue compiled = compile_prelude();
     JSValue result = JS_IsException(compiled) ? compiled : JS_EvalFunction(ctx, compiled);
@@ -133,6 +136,7 @@ static void run_prelude(void) {
     JS_DeleteProperty(ctx, guest.global, atom, 0);
     guest.inspect = JS_GetPropertyStr(ctx, native, "inspect");
     guest.format = JS_GetPropertyStr(ctx, native, "format");
+    guest.ask_model = JS_GetPropertyStr(ctx, native, "askModel");
     JS_FreeAtom(ctx, atom);
     JS_FreeValues(ctx, native, result);
 }

@@ -78,6 +78,18 @@ JSValue guest_host_functions(JSValueConst names, JSValueConst module) {
 
 /* ---- queries -------------------------------------------------------------------------------------------------------------- */
 
+/* Options may be written as JavaScript writes names. Outside they have one name, whatever the language. */
+static struct {
+    const char *here, *outside;
+    JSAtom from, to;
+} renamed[] = {{.here = "maxTokens", .outside = "max_tokens"}, {.here = "timeoutMs", .outside = "timeout_ms"}};
+
+static JSAtom outward(JSAtom name) {
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+        if (renamed[i].from == name) return renamed[i].to;
+    return name;
+}
+
 /* Copies the own properties of `options`, which is the script's: its getters run here, and may throw. */
 static int merge(JSValueConst payload, JSValueConst options) {
     JSContext *ctx = guest.ctx;
@@ -89,8 +101,9 @@ static int merge(JSValueConst payload, JSValueConst options) {
     for (uint32_t i = 0; i < count && !failed; i++) {
         JSValue value = JS_GetProperty(ctx, options, names[i].atom);
         failed = JS_IsException(value);
-        if (!failed && JS_HasProperty(ctx, payload, names[i].atom) == 0)
-            JS_DefinePropertyValue(ctx, payload, names[i].atom, value, JS_PROP_C_W_E);
+        JSAtom name = outward(names[i].atom);
+        if (!failed && JS_HasProperty(ctx, payload, name) == 0)
+            JS_DefinePropertyValue(ctx, payload, name, value, JS_PROP_C_W_E);
         else
             JS_FreeValue(ctx, value);
     }
@@ -102,10 +115,21 @@ static void set(JSValueConst payload, const char *name, JSValueConst value) {
     JS_DefinePropertyValueStr(guest.ctx, payload, name, JS_DupValue(guest.ctx, value), JS_PROP_C_W_E);
 }
 
+/* What must fit a schema is checked, and asked for again, by the library. */
+static bool has_schema(JSValueConst payload) {
+    JSValue schema = hf_own_data(guest.ctx, payload, guest.schema);
+    bool found = !JS_IsUndefined(schema) && !JS_IsNull(schema);
+    JS_FreeValue(guest.ctx, schema);
+    return found;
+}
+
 static JSValue ask(const char *kind, JSValue payload, JSValueConst options) {
     JSContext *ctx = guest.ctx;
     JSValue promise = JS_EXCEPTION;
-    if (merge(payload, options) == 0) {
+    bool read = merge(payload, options) == 0;
+    if (read && !strcmp(kind, "llm") && has_schema(payload))
+        promise = JS_Call(ctx, guest.ask_model, JS_UNDEFINED, 1, (JSValueConst *)&payload);
+    else if (read) {
         JSValue text = JS_NewString(ctx, kind);
         promise = guest_ask(text, payload);
         JS_FreeValue(ctx, text);
@@ -163,6 +187,10 @@ static JSValue js_sleep(JSContext *ctx, JSValueConst this, int argc, JSValueCons
 void guest_bridge_boot(void) {
     JSContext *ctx = guest.ctx;
     JSValue hf = JS_NewObject(ctx);
+    for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
+        renamed[i].from = JS_NewAtom(ctx, renamed[i].here);
+        renamed[i].to = JS_NewAtom(ctx, renamed[i].outside);
+    }
     struct {
         const char *name;
         JSValue function;
@@ -181,6 +209,5 @@ void guest_bridge_boot(void) {
         guest_define(guest.global, name, JS_DupValue(ctx, function));
         JS_DefinePropertyValueStr(ctx, hf, name, function, JS_PROP_ENUMERABLE);
     }
-    JS_FreezeObject(ctx, hf);
-    guest_define(guest.global, "hf", hf);
+    guest_define(guest.global, "hf", hf); /* the library adds to it, and freezes it */
 }

@@ -4,7 +4,7 @@ EDITS: (file, reason, old text, new text[, count]). The old text must occur exac
 upgrade that moves it fails the build.
 APPEND: our own file that is included at the end of a third-party one, to reach what is static there.
 BUNDLE: the command that makes PRELUDE, run in this folder after `npm ci --ignore-scripts`. The guest embeds PRELUDE as
-`const unsigned char hf_prelude_source[]` (with a NUL after its end) and `const unsigned hf_prelude_source_size` (without it).
+`unsigned char hf_prelude_source[]` (with a NUL after its end) and `const unsigned hf_prelude_source_size` (without it).
 """
 
 EDITS: list[tuple[str, str, str, str] | tuple[str, str, str, str, int]] = [

@@ -24,16 +24,19 @@ extern struct guest {
     JSContext *ctx;
     JSValue global;
     JSValue inspect, format; /* of the prelude: a value to text; console arguments to text */
+    JSValue ask_model; /* of the prelude: asks a model for what fits a schema */
     JSValue bigint, map, map_set, set, set_add;
-    JSAtom dollar, value, to_json, name, message, stack, code, cause, prototype;
+    JSAtom dollar, value, to_json, name, message, stack, code, cause, prototype, schema;
 } guest;
 
-/* ---- values: encode.c, decode.c, describe.c, errors.c --------------------------------------------------------------------- */
+/* ---- values: encode.c, decode.c, extract.c, describe.c, errors.c ---------------------------------------------------------- */
 
 void guest_encode(hf_buffer *out, JSValueConst value); /* never throws */
 bool guest_has_json(JSValueConst value);
 JSValue guest_decode(const char *text, size_t length); /* an exception if it is not JSON */
 JSValue guest_parse(const char *text, size_t length);  /* the same, without tags */
+JSValue guest_parse_any(const char *text, size_t length); /* the same, but text that is nested too deep is no breach */
+JSValue guest_extract(const char *text, size_t length);   /* the first object or array in a text, or null */
 
 void guest_put_js_string(hf_buffer *out, JSValueConst string); /* as JSON; the value must be a string */
 void guest_put_number(hf_buffer *out, double number);
@@ -55,7 +58,7 @@ void guest_put_thrown(hf_buffer *out, const char *before, const char *after); /*
 JSValue guest_error(const char *name, const char *message, const char *code);
 JSValue guest_error_from(JSValueConst description); /* {name?, message, code?, stack?, cause?} */
 
-/* ---- the world outside: bridge.c, console.c, modules.c, require.c --------------------------------------------------------- */
+/* ---- the world outside: bridge.c, console.c, modules.c, require.c, library.c ---------------------------------------------- */
 
 JSValue guest_host(char operation, const hf_buffer *arguments); /* the decoded reply; throws what the host reports */
 JSValue guest_host_call(const char *name, size_t length, int argc, JSValueConst *argv);
@@ -64,11 +67,14 @@ char *guest_resolve(const char *specifier, const char *referrer, const char *how
 JSValue guest_load(const char *name);                                              /* {kind, source} or {kind, names} */
 bool guest_is_commonjs(const char *name, JSValueConst source); /* whether it compiles as that */
 JSValue guest_require(const char *name, JSValueConst loaded); /* module.exports; `loaded` if it was loaded already, else undefined */
+JSValue guest_require_for(const char *referrer); /* the function; NULL: relative to the file that calls it */
 
 void guest_bridge_boot(void);
 void guest_console_boot(void);
 void guest_modules_boot(void);
 void guest_require_boot(void);
+void guest_library_boot(JSValueConst native);
+JSValue guest_numbers(void); /* hf.math: numbers.c */
 JSValue guest_compile_module(const char *source, size_t length, const char *name); /* and what it imports */
 
 /* ---- what an execution waits for: queries.c, timers.c, rejections.c, execution.c ------------------------------------------ */

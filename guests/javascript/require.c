@@ -5,8 +5,6 @@
 
 static JSValue cache; /* name: module */
 
-static JSValue require_for(const char *referrer);
-
 static void set(JSValueConst object, const char *name, JSValue value) {
     JS_DefinePropertyValueStr(guest.ctx, object, name, value, JS_PROP_C_W_E);
 }
@@ -40,7 +38,7 @@ static JSValue run(const char *name, JSValueConst module, JSValueConst source) {
     if (JS_IsException(function)) return function;
     const char *slash = strrchr(name, '/');
     JSValue exports = JS_GetPropertyStr(ctx, module, "exports");
-    JSValue given[] = {JS_DupValue(ctx, exports), require_for(name), JS_DupValue(ctx, module), JS_NewString(ctx, name),
+    JSValue given[] = {JS_DupValue(ctx, exports), guest_require_for(name), JS_DupValue(ctx, module), JS_NewString(ctx, name),
                        slash ? JS_NewStringLen(ctx, name, (size_t)(slash - name)) : JS_NewString(ctx, ".")};
     JSValue result = JS_Call(ctx, function, exports, 5, (JSValueConst *)given);
     for (int i = 0; i < 5; i++) JS_FreeValue(ctx, given[i]);
@@ -155,7 +153,7 @@ static JSValue js_require(JSContext *ctx, JSValueConst this, int argc, JSValueCo
     return exports;
 }
 
-static JSValue require_for(const char *referrer) {
+JSValue guest_require_for(const char *referrer) {
     JSValue data = referrer ? JS_NewString(guest.ctx, referrer) : JS_UNDEFINED;
     JSValue function = JS_NewCFunctionData2(guest.ctx, js_require, "require", 1, 0, 1, (JSValueConst *)&data);
     JS_FreeValue(guest.ctx, data);
@@ -164,5 +162,5 @@ static JSValue require_for(const char *referrer) {
 
 void guest_require_boot(void) {
     cache = JS_NewObjectProto(guest.ctx, JS_NULL);
-    guest_define(guest.global, "require", require_for(NULL));
+    guest_define(guest.global, "require", guest_require_for(NULL));
 }

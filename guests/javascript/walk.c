@@ -1,7 +1,7 @@
 /* What is hashed of a value. See digest.h for how. Nothing here runs code of the script, allocates in QuickJS, or changes a value. */
 #include <string.h>
 
-#include "guest.h"
+#include "rng.h"
 
 enum { UNDEFINED = 1, UNINITIALIZED, NUL, FALSE, TRUE, NUMBER, STRING, BIGINT, SYMBOL, OBJECT, PROPERTY, ACCESSOR, LAZY };
 
@@ -92,7 +92,11 @@ static void hash_entries(hf_digest *d, JSValueConst collection, bool pairs) {
 static void hash_other(hf_digest *d, JSValueConst object) {
     JSValueConst pattern;
     const char *flags = hf_pattern(object, &pattern);
-    if (flags) {
+    size_t size;
+    const void *state = guest_rng_state(object, &size);
+    if (state)
+        hf_digest_bytes(d, state, size);
+    else if (flags) {
         hash_value(d, pattern);
         hf_digest_bytes(d, flags, strlen(flags));
     } else if (JS_IsPromise(object)) {

@@ -37,7 +37,10 @@ void hf_language_boot(void) {
     hf_lua_open_gsub(L);
     hf_lua_open_require(L);
     hf_lua_open_alc(L);
+    hf_lua_open_json(L);
+    hf_lua_run_prelude(L);
     hf_lua_globals_boot();
     lua_settop(L, 0);
     hf_lua_collect();
+    hf_lua_keep_forever();
 }

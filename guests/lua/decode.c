@@ -11,6 +11,7 @@ struct reader {
     lua_State *L;
     const char *at, *end;
     hf_buffer text; /* of the present string, when it has escapes, or number */
+    int tags;       /* whether they mean anything */
 };
 
 static int read_value(struct reader *r, unsigned depth, int inside);
@@ -315,7 +316,7 @@ static int read_object(struct reader *r, unsigned depth, int inside) {
     lua_newtable(L);
     if (accept(r, '}')) return 1;
     if (!accept(r, '"') || !read_string(r)) return 0;
-    int dollar = !strcmp(lua_tostring(L, -1), "$");
+    int dollar = r->tags && !strcmp(lua_tostring(L, -1), "$");
     if (!read_member(r, depth, 0)) return 0;
     if (dollar) {
         lua_pushliteral(L, "$");
@@ -347,11 +348,20 @@ static int read_value(struct reader *r, unsigned depth, int inside) {
 }
 
 int hf_lua_decode(lua_State *L, const char *text, size_t length, int inside) {
-    struct reader r = {L, text, text + length, {0}};
+    struct reader r = {L, text, text + length, {0}, 1};
     int top = lua_gettop(L), read = read_value(&r, 0, inside);
     skip(&r);
     read = read && r.at == r.end;
     if (!read) lua_settop(L, top);
+    hf_buffer_free(&r.text);
+    return read;
+}
+
+int hf_lua_decode_plain(lua_State *L, const char *text, size_t length, size_t *at) {
+    struct reader r = {L, text + *at, text + length, {0}, 0};
+    int top = lua_gettop(L), read = read_value(&r, 0, 0);
+    if (!read) lua_settop(L, top);
+    *at = (size_t)(r.at - text);
     hf_buffer_free(&r.text);
     return read;
 }

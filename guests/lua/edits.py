@@ -27,6 +27,15 @@ SOURCES = [
 INCLUDE = "config.h"
 """Put before each of SOURCES with -include. Our own files include what they need."""
 
+SCRIPTS = [
+    f"prelude/{name}.lua"
+    for name in (
+        *("records", "text", "match", "lists", "regex", "schema", "validate", "llm", "asking", "parallel", "cache"),
+        *("tuning", "pipe", "fork", "budget", "state", "cards", "graders", "report", "eval", "entrances"),
+    )
+]
+"""The part of the library that is written in Lua."""
+
 TEST_SOURCES = ["ldblib.c"]
 TEST_DEFINES = ["HF_LUA_TESTS"]
 """The build for the official tests: the whole debug library, string.dump and bytecode, and stack overflows as errors."""

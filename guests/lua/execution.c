@@ -9,8 +9,24 @@ lua_State *hf_main, *hf_root;
 
 static int failed;       /* how the execution ended */
 static hf_buffer origin; /* where its error was raised */
+static uint32_t executions;
+
+uint32_t hf_lua_executions(void) { return executions; }
 
 /* ---- an execution, on hf_root --------------------------------------------------------------------------------------------------- */
+
+/* Whether a line of a traceback is of a function that has no name, in the prelude or called by it: such names are not kept. */
+static int is_nameless(const char *line, size_t length) {
+    static const char *const forms[] = {
+        "\t[C]: in upvalue '?'",
+        "\t[alc]: in upvalue '?'",
+        "\t[alc]: in local '?'",
+        "\t[alc]: in function <",
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (length >= strlen(forms[i]) && !memcmp(line, forms[i], strlen(forms[i]))) return 1;
+    return 0;
+}
 
 /* The message handler. The error stays as it is, since __close methods see it next; only where it happened is noted. */
 static int note_origin(lua_State *L) {
@@ -21,7 +37,15 @@ static int note_origin(lua_State *L) {
     size_t tail = sizeof below - 1;
     if (length >= tail && !memcmp(text + length - tail, below, tail)) length -= tail;
     hf_buffer_free(&origin);
-    hf_put(&origin, text, length);
+    for (const char *end = text + length; text < end;) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        size_t line = (size_t)((stop ? stop : end) - text);
+        if (!is_nameless(text, line)) {
+            if (origin.length) hf_put_char(&origin, '\n');
+            hf_put(&origin, text, line);
+        }
+        text += line + 1;
+    }
     lua_pop(L, 1);
     return 1;
 }
@@ -145,6 +169,7 @@ static int load_file(const hf_part *source, const hf_part *name) {
 
 static void begin(void) {
     hf_execution_begins();
+    executions++;
     hf_buffer_free(&origin);
     failed = 0;
 }

@@ -28,6 +28,7 @@ extern lua_State *hf_main, *hf_root;
 void *hf_lua_allocate(void *unused, void *block, size_t old, size_t size);
 void hf_lua_collect(void);
 void hf_lua_settle(void); /* collects if there may be much garbage; finalizers run */
+void hf_lua_keep_forever(void); /* what is there now and cannot change is never looked at by the collector again */
 void hf_lua_reserve(lua_State *L, int slots); /* a stack that has no room for them is a breach */
 
 /* ---- coroutine.c: threads and who resumed them ------------------------------------------------------------------------------- */
@@ -42,6 +43,7 @@ void hf_lua_drop_waiting(void); /* ends the execution where it waits; nothing of
 /* ---- execution.c ------------------------------------------------------------------------------------------------------------------ */
 
 hf_part hf_lua_code_of(hf_part file);
+uint32_t hf_lua_executions(void); /* how many have begun */
 
 /* ---- query.c: what the execution waits for ------------------------------------------------------------------------------------ */
 
@@ -74,6 +76,8 @@ int hf_lua_mark_array(lua_State *L, int index); /* 0 if it has a metatable of it
 void hf_lua_encode(hf_buffer *out, lua_State *L); /* the value at the top */
 /* Pushes the value, or returns 0 and pushes nothing if the text is no JSON. `inside`: null is alc.null and not nil. */
 int hf_lua_decode(lua_State *L, const char *text, size_t length, int inside);
+/* The same without tags, from `*at`, which is then where the value ends, or about where it is wrong. More text may follow. */
+int hf_lua_decode_plain(lua_State *L, const char *text, size_t length, size_t *at);
 void hf_lua_preview(hf_buffer *out, lua_State *L); /* the value at the top */
 void hf_lua_put_float(hf_buffer *out, double number);
 void hf_lua_globals(void);      /* the outcome that lists them; no code of the script runs */
@@ -88,7 +92,17 @@ void hf_lua_open_sort(lua_State *L);
 void hf_lua_open_gsub(lua_State *L);
 void hf_lua_open_require(lua_State *L);
 void hf_lua_loading_dropped(void); /* the bodies of modules that were running never end */
-void hf_lua_open_alc(lua_State *L);
+void hf_lua_open_alc(lua_State *L); /* leaves the library at the top, and what only the prelude is given */
+void hf_lua_open_json(lua_State *L); /* into the two tables at the top */
+
+/* ---- prelude.c: the part of the library that is written in Lua ----------------------------------------------------------------------- */
+
+void hf_lua_run_prelude(lua_State *L); /* the two tables are at the top; they are gone afterwards */
+/* For the prelude: a function of C that calls a given one of Lua. A script that returns what it returns is still there while it runs, and so
+ * is found in stack traces, as the callers of all functions of C are. */
+int hf_lua_entrance(lua_State *L);
+/* The function of the script that called into the prelude: fills in what `lua_getinfo` says by "Sl". 0 if it was called from C. */
+int hf_lua_caller(lua_State *L, lua_Debug *frame);
 
 /* ---- host.c: calls to the host ----------------------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,10 @@
 
 #include "guest.h"
 
+#include "lgc.h"
 #include "lobject.h"
 #include "lstate.h"
+#include "lstring.h"
 #include "lvm.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------------ */
@@ -97,6 +99,41 @@ void hf_lua_settle(void) {
     if (!grown && (kept_kb < LARGE_KB || idle < patience)) return;
     patience = grown ? 1 : patience * 2;
     hf_lua_collect();
+}
+
+static size_t size_of_code(const Proto *code) {
+    return sizeof *code + (size_t)code->sizecode * sizeof *code->code + (size_t)code->sizek * sizeof *code->k +
+           (size_t)code->sizep * sizeof *code->p + (size_t)code->sizeupvalues * sizeof *code->upvalues;
+}
+
+static size_t size_if_constant(GCObject *object) { /* 0 if it is not */
+    switch (object->tt) {
+        case LUA_VSHRSTR: return sizelstring(gco2ts(object)->shrlen);
+        case LUA_VLNGSTR: return sizelstring(gco2ts(object)->u.lnglen);
+        case LUA_VPROTO: return size_of_code(gco2p(object));
+        default: return 0;
+    }
+}
+
+/* To mark an object is to change it. Strings and the code of functions lead to nothing but each other and never change, so those of the
+ * libraries are put where Lua keeps its reserved words, which no collection marks or frees: then no image holds a page of them. They are
+ * not counted as memory in use either, or else as much garbage as they are large would be waited for. */
+void hf_lua_keep_forever(void) {
+    global_State *g = G(hf_main);
+    for (GCObject **at = &g->allgc, *object; (object = *at);) {
+        size_t size = size_if_constant(object);
+        if (!size) {
+            at = &object->next;
+            continue;
+        }
+        *at = object->next;
+        object->next = g->fixedgc;
+        g->fixedgc = object;
+        resetbits(object->marked, WHITEBITS | bitmask(BLACKBIT)); /* gray, as luaC_fix makes them */
+        setage(object, G_OLD);
+        g->totalbytes -= (l_mem)size;
+    }
+    hf_lua_collect(); /* begins to count from what is left */
 }
 
 /* Finalizers may print, and nothing may follow a step's outcome: it was all done before that. */

@@ -29,9 +29,7 @@ static int found(lua_State *L, int key) { /* pushes the module, or nothing */
 static void put_referrer(hf_buffer *out, lua_State *L) {
     lua_Debug frame;
     const char *source = "";
-    if (lua_getstack(L, 1, &frame) && lua_getinfo(L, "S", &frame) && (*frame.source == '@' || *frame.source == '=') &&
-        *frame.what != 'C')
-        source = frame.source + 1;
+    if (hf_lua_caller(L, &frame) && (*frame.source == '@' || *frame.source == '=')) source = frame.source + 1;
     hf_put_string(out, source, strlen(source));
 }
 

@@ -53,7 +53,11 @@ static void hash_constant(hf_digest *d, const TValue *value) {
             hf_digest_tag(d, NATIVE);
             hf_digest_word(d, (uintptr_t)clCvalue(value)->f);
             break;
-        default: hf_digest_word(d, (uint64_t)ttypetag(value) << 8 | OTHER); /* userdata and coroutines */
+        case LUA_VUSERDATA: /* the state of a generator of random numbers */
+            hf_digest_tag(d, OTHER);
+            hf_digest_bytes(d, getudatamem(uvalue(value)), uvalue(value)->len);
+            break;
+        default: hf_digest_word(d, (uint64_t)ttypetag(value) << 8 | OTHER); /* coroutines, and light userdata */
     }
 }
 

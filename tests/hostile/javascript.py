@@ -201,5 +201,5 @@ NOTHING = [
     *[Attempt(f"import {name}", f"await import('{name}')", "MODULE_NOT_GRANTED") for name in ("fs", "holdfast:http", "holdfast:database")],
     *[Attempt(f"call {name}", f"hf.call('{name}', '/etc/passwd')", "HOST_FUNCTION_NOT_FOUND") for name in ("fs.readFileSync", "exec.run", "database.query", "http.readSync", "state.read", "env.all")],
     *[Attempt(f"tool {name}", f"await hf.tool('{name}', ['/bin/sh'])", "paused") for name in ("exec.spawn", "http.send")],
-    Attempt("what is there", "Object.keys(hf).sort().join()", "approve,ask,call,llm,query,sleep,tool"),
+    Attempt("what is there", "Object.keys(hf).sort().join()", "approve,ask,budgetCheck,budgetRemaining,cache,cacheClear,cacheInfo,call,card,chunk,eval,exit,filter,fingerprint,fork,ground,jsonDecode,jsonEncode,jsonExtract,llm,llmBatch,llmJson,llmSafe,log,map,matchBool,matchEnum,math,parallel,parseNumber,parseScore,pipe,progress,query,reduce,sleep,specify,state,stats,time,tool,tuning,vote"),
 ]  # fmt: skip

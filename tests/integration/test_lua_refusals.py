@@ -81,7 +81,7 @@ def test_what_does_not_wait_is_allowed_there(lua):
         value(
             run(
                 lua,
-                "local t = setmetatable({}, {__tostring = function() alc.sleep(0) return #alc.llm_batch{} .. '' end}) return tostring(t) .. '!'",
+                "local t = setmetatable({}, {__tostring = function() alc.sleep(0) return #alc.query_batch{} .. '' end}) return tostring(t) .. '!'",
             )
         )
         == "0!"

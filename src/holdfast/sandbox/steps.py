@@ -116,7 +116,8 @@ class Query(NamedTuple):
 class Event(NamedTuple):
     """Something that happened during a step.
 
-    `console` {level, text} · `query` {id, kind, payload} · `cancelled` {id} · `unhandled` {name, message, stack, ...}
+    `console` {level, text} · `query` {id, kind, payload} · `cancelled` {id} · `unhandled` {name, message, stack, ...} ·
+    `log` {level, message} · `progress` {step, total, message} · `stat` {key, value}
     """
 
     type: str

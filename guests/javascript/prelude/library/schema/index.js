@@ -1,0 +1,3 @@
+export { checked } from "./check.js";
+export { mismatch } from "./failure.js";
+export { mismatchOf } from "./validate.js";
