@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import EffectKind, Function, Holdfast, HostError, Settings, Tool
+from holdfast.runtime import journal
 from holdfast.store import Commit, open_store
 from tests.acceptance.scenes import (
     both,
@@ -327,6 +328,26 @@ async def test_a_slow_step_goes_on_after_a_crash_free_of_limits_where_it_has_bee
         turn = await hf.executions.wait((await _last(hf)).id, timeout=30)
         assert value(turn) == [["once", 1], "EFFECT_UNCERTAIN"]
         assert turn.execution.metrics.cpu_us > 50_000
+
+
+@both
+def test_what_a_step_is_told_by_its_calls_has_a_bound(address: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it is kept until the step is over: it must not be the host's memory that ends first."""
+    monkeypatch.setattr(journal, "_MOST_BYTES", 10_000)
+    _told_much(address, language)
+
+
+@scene
+async def _told_much(address: str, language: str) -> None:
+    functions = [Function("page", lambda: "x" * 1000, EffectKind.READ)]
+    calls = {
+        "javascript": "let n = 0; try { for (;;) { hf.call('page'); n++ } } catch (error) { [n, error.code] }",
+        "lua": "local n = 0 local ok, why = pcall(function() while true do alc.call('page') n = n + 1 end end) return {n, why.code}",
+    }
+    async with opened(address, functions=functions) as hf:
+        here = await session(hf, language, capabilities=grants(functions))
+        for _ in range(2):  # each step has as much
+            assert await evaluate(hf, here, calls[language]) == [10, "CALLS_EXCEEDED"]
 
 
 @durable_stores

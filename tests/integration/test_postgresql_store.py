@@ -21,6 +21,7 @@ from holdfast.domain import (
     Execution,
     ExecutionKind,
     ExecutionStatus,
+    Metrics,
     Origin,
     Session,
     SessionState,
@@ -423,9 +424,17 @@ def test_a_store_is_brought_forward_and_what_is_newer_is_refused(address: str) -
                 queries, llm_calls, tokens, token, begun) VALUES (%s, %s, 1, 1, 'running', 1, 1, 0, 0, 0, 0, 0, 0, 1, %s)""",
                 (session_id, template_id, data),
             )
+        plain.execute(
+            """INSERT INTO executions (session, id, kind, started_at, first_step, given, status, last_step, seq, metrics)
+            SELECT key, gen_random_uuid(), 'strategy', 1, 1, '[null, "strategy", null, null, null]', 'ok', 1, 0, %s FROM sessions""",
+            (pack(Metrics(elapsed_ms=2).as_row()),),
+        )
     second = [*first, "CREATE TABLE more (a bigint); ALTER TABLE sessions ADD COLUMN more text"]
     with contextlib.closing(PostgresqlStore(address, migrations=second)) as store:
         assert [store.load(session_id).begun for session_id in made] == [*steps, None]
+        assert [(figures.name, figures.count, figures.elapsed_ms) for figures in store.strategy_figures()] == [
+            ("strategy", 3, 6)
+        ]
         session = replace(store.get_session(made[0]), version=2)
         last = Effect("g", "h", "v3", 4.5)
         assert store.commit([Commit(session, 1, 0, 7, begun=replace(steps[0], effects=[last], since=2))]) == [None]

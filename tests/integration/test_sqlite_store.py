@@ -17,7 +17,19 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from holdfast.domain import Event, HoldfastError, Session, SessionState, Step, Template, TemplateSpec, TemplateVersion
+from holdfast.domain import (
+    Event,
+    Execution,
+    ExecutionKind,
+    ExecutionStatus,
+    HoldfastError,
+    Session,
+    SessionState,
+    Step,
+    Template,
+    TemplateSpec,
+    TemplateVersion,
+)
 from holdfast.store import (
     Begun,
     Commit,
@@ -31,7 +43,14 @@ from holdfast.store import (
     open_store,
 )
 from holdfast.store._contract_base import NASTY
-from holdfast.store._rows import pack
+from holdfast.store._rows import (
+    execution_fixed_row,
+    execution_given,
+    execution_row,
+    pack,
+    session_fixed_row,
+    session_row,
+)
 from holdfast.store._sql import load_migrations
 from holdfast.store.sqlite import SqliteStore
 
@@ -207,11 +226,18 @@ def test_data_survives_a_migration(store: SqliteStore, path: Path) -> None:
 def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
     old = SqliteStore(path, migrations=load_migrations("sqlite")[:1])
     template(old)
-    made = [create(old, name=str(number)) for number in range(3)]
     old.close()
+    made = [session(name=str(number)) for number in range(3)]
+    ran = Execution(uuid4(), made[2].id, ExecutionKind.STRATEGY, ExecutionStatus.OK, T0, 1, 1, path="strategy")
     effects = [Effect("f", "h", "v1", 1.25), Effect(NASTY, "h", NASTY, 2.0), Effect("g", "h", None, 3.5)]
     steps = [Begun(uuid4(), {"code": NASTY}, T0 + 0.5, some, 2) for some in (effects, [])]
     with sqlite3.connect(path) as plain:
+        for each in made:
+            row = (*session_fixed_row(each)[:6], *session_row(each), 1)
+            plain.execute(f"INSERT INTO sessions VALUES (NULL{', ?' * len(row)})", row)
+        row = (*execution_fixed_row(ran)[:4], *execution_row(ran)[:8])
+        plain.execute(f"INSERT INTO executions SELECT NULL, key{', ?' * len(row)} FROM sessions WHERE name = '2'", row)
+        plain.execute("INSERT INTO inputs SELECT key, ? FROM executions", (execution_given(ran),))
         for number, begun in enumerate(steps):
             data = pack([begun.execution_id.hex, begun.request, begun.now, begun.effects, begun.attempts])
             plain.execute("INSERT INTO begun SELECT key, ? FROM sessions WHERE name = ?", (data, str(number)))
@@ -224,6 +250,8 @@ def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
     last = Effect("g", "h", "v3", 4.5)
     assert now.commit([Commit(later, made[0].version, 0, 7, begun=replace(steps[0], effects=[last], since=2))]) == [None]
     assert now.load(later.id).begun == replace(steps[0], effects=[*effects[:2], last])
+    assert now.get_execution(ran.id) == ran
+    assert [(figures.name, figures.count) for figures in now.strategy_figures()] == [("strategy", 1)]
     now.close()
 
 
@@ -339,7 +367,7 @@ def test_a_limit_of_file_sizes_is_met_with_an_error_and_passes(store: SqliteStor
         print(code(lambda: store.commit([Commit(one, None, 0, 1)])))
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path) + 50_000, hard))
-        large = replace(one, version=2, meta={"text": "x" * 200_000})
+        large = replace(one, version=2, meta={"text": "x" * 500_000})
         print(code(lambda: store.commit([Commit(large, 1, 0, 2)])))
         print(code(lambda: store.commit([Commit(large, 1, 0, 2)])))
         print(store.get_session(one.id) == one)

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import InvalidId, new_id, parse_id, parse_query_id, query_id
+from holdfast.domain import (
+    InvalidId,
+    branch_query_id,
+    new_id,
+    parse_any_query_id,
+    parse_id,
+    parse_query_id,
+    query_id,
+)
 
 PLAIN = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
@@ -87,3 +95,38 @@ def test_line_14_restated_what_is_not_a_query_id_is_refused(text):
     """Theirs took any text."""
     with pytest.raises(InvalidId, match=r"this is not the id of a query: .*; they look like q-1"):
         parse_query_id(text)
+
+
+_NUMBERS = st.integers(1, 10**18 - 1)
+
+
+@given(st.lists(st.tuples(_NUMBERS, st.integers(0, 255)), max_size=8), _NUMBERS)
+def test_line_14_restated_a_query_of_a_branch_has_the_way_to_it_in_its_id(path, number):
+    """Theirs named the place of a virtual machine, and began again in each round."""
+    text = branch_query_id(path, number)
+    assert text.startswith("f-" if path else "q-")
+    assert parse_any_query_id(f" {text} ") == (tuple(path), number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "f-",
+        "f-1",
+        "f-1-0",
+        "f-0-0-1",
+        "f-1-00-1",
+        "f-1-0-0",
+        "f-1-0-1-",
+        "F-1-0-1",
+        "f-1-0-2-3",
+        "f--1-0-1",
+        "q-0",
+        None,
+        1.5,
+    ],
+)
+def test_what_is_no_id_of_any_query_is_refused(text):
+    with pytest.raises(InvalidId, match="this is not the id of a query"):
+        parse_any_query_id(text)

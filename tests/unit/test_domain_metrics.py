@@ -124,3 +124,16 @@ def test_metrics_as_plain_data():
     assert plain["cpu_ms"] == 1.5
     assert "cpu_us" not in plain
     assert plain["total_tokens"] == {"tokens": 0, "source": "definite"}
+
+
+def test_what_others_were_asked_on_its_behalf_counts_as_its_own():
+    own, other = Metrics(elapsed_ms=5, steps=2, queries=1), Metrics(elapsed_ms=50, steps=20, queries=9, pauses=1, rounds=1)
+    for metrics in (own, other):
+        metrics.ask(10, 4)
+    other.answer(4, "four", 3, 2)
+    own.include(other)
+    assert (own.elapsed_ms, own.steps, own.queries, own.pauses, own.rounds) == (5, 2, 1, 1, 1)
+    assert (own.llm_calls, own.prompt_chars, own.answer_chars, own.estimated_prompts) == (2, 20, 4, 1)
+    assert (own.prompt_tokens, own.answer_tokens) == (Tokens(7, TokenSource.ESTIMATED), Tokens(2, TokenSource.PROVIDED))
+    own.answer(4, "", 1, 1)  # what its own prompt took is known now
+    assert (own.prompt_tokens, own.answer_tokens) == (Tokens(4, TokenSource.PROVIDED), Tokens(3, TokenSource.PROVIDED))

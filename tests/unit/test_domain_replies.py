@@ -136,7 +136,8 @@ def test_line_21_restated_how_executions_end():
 
 def test_line_21_stats_have_the_budget_and_what_the_script_recorded():
     done = ended(ExecutionStatus.OK, result={"type": "nil", "preview": "nil", "json": None}, budget=Budget(max_tokens=5))
-    reply = replies.completed(done, {"score": 0.5})
+    done.custom = {"score": 0.5}
+    reply = replies.completed(done)
     assert (reply["result"], reply["stats"]["custom"], reply["stats"]["auto"]["budget"]) == (
         None,
         {"score": 0.5},

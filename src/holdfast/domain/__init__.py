@@ -17,6 +17,7 @@ from holdfast.domain._errors import (
     ExecutionNotFound,
     Fault,
     FileNotFound,
+    Forbidden,
     HoldfastError,
     IdempotencyConflict,
     InvalidId,
@@ -44,7 +45,7 @@ from holdfast.domain._errors import (
     WorktreeNotAllowed,
     WorktreeNotFound,
 )
-from holdfast.domain._ids import new_id, parse_id, parse_query_id, query_id
+from holdfast.domain._ids import branch_query_id, new_id, parse_any_query_id, parse_id, parse_query_id, query_id
 from holdfast.domain._limits import Breach, Limit, Limits
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
@@ -57,6 +58,7 @@ from holdfast.domain._records import (
     EventType,
     Execution,
     ExecutionKind,
+    Family,
     Node,
     Origin,
     Query,
@@ -69,7 +71,7 @@ from holdfast.domain._records import (
 from holdfast.domain._replies import PendingFilter
 from holdfast.domain._retention import Retention
 from holdfast.domain._spec import Capability, SourceFile, StartupFile, StartupPath, TemplateSpec
-from holdfast.domain._state import check_namespace, session_root, shared_root, template_root
+from holdfast.domain._state import check_namespace, hidden_root, session_root, shared_root, template_root
 from holdfast.domain._states import EXECUTION, QUERY, SESSION, ExecutionStatus, Machine, QueryState, SessionState
 from holdfast.domain._tokens import Tokens, TokenSource, estimate, estimated, provided
 from holdfast.domain._workflow import PHASES, SessionPhase, WorkflowSession
@@ -102,8 +104,10 @@ __all__ = [
     "ExecutionKind",
     "ExecutionNotFound",
     "ExecutionStatus",
+    "Family",
     "Fault",
     "FileNotFound",
+    "Forbidden",
     "Given",
     "HoldfastError",
     "IdempotencyConflict",
@@ -158,13 +162,16 @@ __all__ = [
     "Worktree",
     "WorktreeNotAllowed",
     "WorktreeNotFound",
+    "branch_query_id",
     "budget_of",
     "check_namespace",
     "check_payload",
     "estimate",
     "estimated",
+    "hidden_root",
     "namespace_of",
     "new_id",
+    "parse_any_query_id",
     "parse_id",
     "parse_query_id",
     "prompt_parts",

@@ -14,6 +14,7 @@ HoldfastError
 │   ├── VersionConflict     somebody else changed it in between
 │   ├── StateConflict       others changed the same keys of the state again and again
 │   └── IdempotencyConflict the same key was used for something else
+├── Forbidden               whoever asks may not do this
 ├── InvalidPath             a path that leads out of a worktree, or to what is no file
 ├── WorktreeNotFound        there is no such folder; WorktreeNotAllowed: it is not one that whoever asks may name
 ├── StartupFailed           a session cannot start; likewise StartupModeUnsupported
@@ -242,6 +243,13 @@ class BudgetExceeded(HoldfastError):
 
     code = "BUDGET_EXCEEDED"
     fault = Fault.SCRIPT
+
+
+class Forbidden(HoldfastError):
+    """This is not allowed."""
+
+    code = "FORBIDDEN"
+    fault = Fault.CALLER
 
 
 class InvalidPath(HoldfastError):

@@ -1,12 +1,15 @@
 """Ids: UUIDs for what has an identity of its own, and short ones for queries, which are unique in their session."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID, uuid4
 
 from holdfast.domain._errors import InvalidId
 
-_QUERY: Final = re.compile(r"q-([1-9][0-9]{0,17})", re.ASCII)
+_NUMBER: Final = "[1-9][0-9]{0,17}"
+_QUERY: Final = re.compile(rf"q-({_NUMBER})", re.ASCII)
+_OF_BRANCH: Final = re.compile(rf"f((?:-{_NUMBER}-(?:0|[1-9][0-9]{{0,8}})){{1,64}})-({_NUMBER})", re.ASCII)
 
 
 def new_id() -> UUID:
@@ -50,6 +53,28 @@ def parse_query_id(text: "str | int") -> int:
     if match is None:
         raise InvalidId(f"this is not the id of a query: {_shown(text)}; they look like q-1")
     return int(match[1])
+
+
+def branch_query_id(path: Sequence[tuple[int, int]], number: int) -> str:
+    """The id by which a session calls a query of one of its branches: the forks on the way there, with the branch of each, and its number.
+
+    >>> branch_query_id([(3, 0), (5, 1)], 9), branch_query_id([], 9)
+    ('f-3-0-5-1-9', 'q-9')
+    """
+    return "-".join(["f", *[f"{query}-{index}" for query, index in path], str(number)]) if path else query_id(number)
+
+
+def parse_any_query_id(text: "str | int") -> tuple[tuple[tuple[int, int], ...], int]:
+    """The way to a branch and the number of its query. That of a session's own query is empty.
+
+    >>> parse_any_query_id("f-3-0-5-1-9"), parse_any_query_id("q-9")
+    ((((3, 0), (5, 1)), 9), ((), 9))
+    """
+    match = _OF_BRANCH.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        return (), parse_query_id(text)
+    steps = [int(part) for part in match[1].split("-")[1:]]
+    return tuple(zip(steps[::2], steps[1::2], strict=True)), int(match[2])
 
 
 def _shown(value: object) -> str:

@@ -49,6 +49,13 @@ class Metrics:
             answer_tokens = estimate_tokens(text)
         self.answer_tokens = Tokens(self.answer_tokens.tokens + answer_tokens, _source(self.estimated_answers))
 
+    def include(self, other: "Metrics") -> None:
+        """What others were asked on its behalf counts as its own."""
+        for name in _ASKED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.prompt_tokens += other.prompt_tokens
+        self.answer_tokens += other.answer_tokens
+
     @property
     def total_tokens(self) -> Tokens:
         return self.prompt_tokens + self.answer_tokens
@@ -129,4 +136,5 @@ _HIDDEN = {"cpu_us", "estimated_prompts", "estimated_answers"}
 _COUNTERS = [f.name for f in fields(Metrics) if not f.name.endswith("_tokens")]
 _counters: Callable[[Metrics], tuple[int, ...]] = attrgetter(*_COUNTERS)
 _SPENT = ("queries", "llm_calls", "prompt_chars", "answer_chars", "estimated_prompts", "estimated_answers")
+_ASKED = ("pauses", "rounds", "llm_calls", "prompt_chars", "answer_chars", "estimated_prompts", "estimated_answers")
 _spent: Callable[[Metrics], tuple[int, ...]] = attrgetter(*_SPENT)

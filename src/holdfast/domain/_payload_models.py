@@ -29,6 +29,7 @@ class LlmPayload(_Common):
     max_tokens: NotRequired[_Positive | None]
     temperature: NotRequired[Annotated[float, Field(ge=0, le=10)] | None]
     model: NotRequired[str | None]
+    role: NotRequired[str | None]
     stop: NotRequired[str | list[str] | None]
     schema: NotRequired[dict[str, Any] | None]
     grounded: NotRequired[bool | None]

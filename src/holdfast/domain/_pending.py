@@ -82,7 +82,7 @@ class PendingQueries:
         a number unless exactly one is open, `QueryNotFound`, and `AnswerConflict` if it was closed in another way.
         """
         if number is None:
-            number = self._sole()
+            number = self.sole()
         query = self._queries.get(number)
         if query is None:
             raise QueryNotFound(f"unknown query_id: {query_id(number)}")
@@ -130,7 +130,8 @@ class PendingQueries:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise InvalidValue("this is not a list of pending queries") from None
 
-    def _sole(self) -> int:
+    def sole(self) -> int:
+        """The number of the only one that waits. `AnswerAmbiguous` if there is none, or several."""
         if len(self._open) == 1:
             return next(iter(self._open))
         if not self._open:

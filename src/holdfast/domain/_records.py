@@ -75,6 +75,20 @@ class Worktree(NamedTuple):
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Where a session stands that is a branch of a script's fork: the branch at `index`, counted from 0, of what `parent` asked as `query`.
+
+    `root` is the session where it all began, which is no branch; `depth` counts the forks from there.
+    """
+
+    root: UUID
+    parent: UUID
+    query: int
+    index: int
+    depth: int
+
+
 @dataclass(slots=True)
 class Session(_Copied):
     """One long-lived program state.
@@ -107,6 +121,7 @@ class Session(_Copied):
     tokens: int = 0
     last_error: str | None = None
     worktree: Worktree | None = None
+    family: Family | None = None
 
     def copy(self) -> Self:
         twin = _Copied.copy(self)
@@ -127,7 +142,7 @@ class ExecutionKind(StrEnum):
 class Execution(_Copied):
     """One run inside a session. Its events are those of the session's steps from `first_step` to `last_step`.
 
-    `parent_id` is set where it goes on from the middle of another: after a fork or a rewind.
+    `parent_id` is set where it goes on from the middle of another: after a fork or a rewind. `custom` are the script's own statistics.
     """
 
     id: UUID
@@ -148,10 +163,12 @@ class Execution(_Copied):
     budget: Budget | None = None
     parent_id: UUID | None = None
     env: Any = None
+    custom: dict[str, Any] = field(default_factory=dict)
 
     def copy(self) -> Self:
         twin = _Copied.copy(self)
         twin.metrics = self.metrics.copy()
+        twin.custom = dict(self.custom)
         return twin
 
 
@@ -227,23 +244,29 @@ class Node(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A value, or an error that is raised where the script asked."""
+    """A value, or an error that is raised where the script asked.
+
+    `usage` is what whoever answered has counted, `model` which one that was, `finish_reason` why it said no more.
+    """
 
     value: Any = None
     error: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    model: str | None = None
+    finish_reason: str | None = None
 
     def same_as(self, other: "Answer") -> bool:
-        """Whether it says the same; how many tokens it took does not matter."""
+        """Whether it says the same; who said it, and how many tokens that took, does not matter."""
         return self.error == other.error and _same(self.value, other.value)
 
     def as_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"error": self.error} if self.error is not None else {"value": self.value}
-        return plain if self.usage is None else plain | {"usage": self.usage}
+        about = {"usage": self.usage, "model": self.model, "finish_reason": self.finish_reason}
+        return plain | {name: said for name, said in about.items() if said is not None}
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        return cls(given.get("value"), given.get("error"), given.get("usage"))
+        return cls(*map(given.get, cls._fields))
 
 
 def _same(left: Any, right: Any) -> bool:

@@ -30,16 +30,26 @@ _EXCHANGES: Final = 10
 # ---- results -----------------------------------------------------------------------------------------------------------------------
 
 
-def needs_response(session_id: UUID, open_queries: Sequence[Query]) -> dict[str, Any]:
-    """What the host is asked. One question stands by itself, several in a list; timers are nobody's to answer."""
-    asked = [query for query in open_queries if query.kind is not QueryKind.TIMER]
+def needs_response(session_id: UUID, open_queries: Sequence[Query], ids: Sequence[str] | None = None) -> dict[str, Any]:
+    """What the host is asked. One question stands by itself, several in a list; timers are nobody's to answer.
+
+    `ids` are what the queries are called, where that is not what their own sessions call them.
+    """
+    names = [query.id for query in open_queries] if ids is None else ids
+    asked = [(name, query) for name, query in zip(names, open_queries, strict=True) if query.kind is not QueryKind.TIMER]
     if not asked:
-        wake_at = min((query.payload["wake_at"] for query in open_queries), default=None)
-        return {"status": "waiting", "session_id": str(session_id), "wake_at": wake_at}
+        return waiting(session_id, open_queries)
     head = {"status": "needs_response", "session_id": str(session_id)}
     if len(asked) == 1:
-        return head | {"query_id": asked[0].id} | _question(asked[0])
-    return head | {"queries": [{"id": query.id} | _question(query) for query in asked]}
+        name, query = asked[0]
+        return head | {"query_id": name} | _question(query)
+    return head | {"queries": [{"id": name} | _question(query) for name, query in asked]}
+
+
+def waiting(session_id: UUID, open_queries: Iterable[Query]) -> dict[str, Any]:
+    """Nobody outside is asked: the clock, or a tool of the host, goes on with it. `wake_at` is when the clock does, if it does."""
+    timers = [query.payload["wake_at"] for query in open_queries if query.kind is QueryKind.TIMER]
+    return {"status": "waiting", "session_id": str(session_id), "wake_at": min(timers, default=None)}
 
 
 def accepted(session_id: UUID, remaining: int) -> dict[str, Any]:
@@ -47,40 +57,44 @@ def accepted(session_id: UUID, remaining: int) -> dict[str, Any]:
     return {"status": "accepted", "session_id": str(session_id), "remaining": remaining}
 
 
-def completed(execution: Execution, custom: dict[str, Any] | None = None) -> dict[str, Any]:
+def completed(execution: Execution) -> dict[str, Any]:
     """The value of an execution. One without a JSON form, such as a function, is null, with a preview beside it."""
     result = execution.result or {}
     reply = _head("completed", execution) | {"result": result.get("json")}
     if "json" not in result and "preview" in result:
         reply["result_preview"] = result["preview"]
-    return reply | {"stats": execution.metrics.stats(execution.budget, custom)}
+    return reply | {"stats": _stats(execution)}
 
 
-def failed(execution: Execution, custom: dict[str, Any] | None = None) -> dict[str, Any]:
+def failed(execution: Execution) -> dict[str, Any]:
     """Why an execution failed. Called `error` in the reply."""
     error = (execution.error or {}).get("message") or f"the execution ended as {execution.status}"
-    return _head("error", execution) | {"error": error, "stats": execution.metrics.stats(execution.budget, custom)}
+    return _head("error", execution) | {"error": error, "stats": _stats(execution)}
 
 
-def cancelled(execution: Execution, custom: dict[str, Any] | None = None) -> dict[str, Any]:
+def cancelled(execution: Execution) -> dict[str, Any]:
     """Somebody stopped it."""
-    return _head("cancelled", execution) | {"stats": execution.metrics.stats(execution.budget, custom)}
+    return _head("cancelled", execution) | {"stats": _stats(execution)}
 
 
 def transcript(queries: Iterable[Query]) -> list[dict[str, Any]]:
     """What models were asked and said, in the order of the questions; `response` is None where there is none."""
     return [
-        {"query_id": query.id, "prompt": _prompt(query), "system": query.payload.get("system"), "response": _response(query)}
+        {"query_id": query.id, "prompt": prompt_of(query), "system": query.payload.get("system"), "response": _response(query)}
         for query in queries
         if query.kind is QueryKind.LLM
     ]
+
+
+def _stats(execution: Execution) -> dict[str, Any]:
+    return execution.metrics.stats(execution.budget, execution.custom)
 
 
 def _head(status: str, execution: Execution) -> dict[str, Any]:
     return {"status": status, "session_id": str(execution.session_id)}
 
 
-_OPTIONS: Final = ("temperature", "model", "stop", "schema")
+_OPTIONS: Final = ("temperature", "model", "role", "stop", "schema")
 _FLAGS: Final = ("grounded", "underspecified")
 _LISTED: Final = {
     QueryKind.LLM: frozenset({"prompt", "messages", "system", "max_tokens", *_OPTIONS, *_FLAGS}),
@@ -118,8 +132,8 @@ def _max_tokens(payload: Mapping[str, Any]) -> int:
     return payload.get("max_tokens") or DEFAULT_MAX_TOKENS
 
 
-def _prompt(query: Query) -> str:
-    """The question as one text."""
+def prompt_of(query: Query) -> str:
+    """What is asked, as one text."""
     if query.kind is QueryKind.LLM:
         return prompt_parts(query.payload)[0]
     return str(query.payload.get("question") or query.payload.get("name") or "")
@@ -170,11 +184,13 @@ class PendingFilter:
                 raise InvalidValue(f"pending_filter: {name} must be true or false")
         return cls(**shown, **_prompt_mode(mode, preview_chars))
 
-    def project(self, query: Query) -> dict[str, Any]:
-        """What this shows of a query. Only questions for models have tokens, system prompts and flags; others have a kind."""
+    def project(self, query: Query, name: str | None = None) -> dict[str, Any]:
+        """What this shows of a query, called by its name. Only questions for models have tokens, system prompts and flags; others have a
+        kind.
+        """
         payload, shown = query.payload, dict[str, Any]()
         if self.query_id:
-            shown["query_id"] = query.id
+            shown["query_id"] = name or query.id
         if query.kind is QueryKind.LLM:
             if self.max_tokens:
                 shown["max_tokens"] = _max_tokens(payload)
@@ -184,7 +200,7 @@ class PendingFilter:
         elif self.query_id:
             shown["kind"] = query.kind.value
         if self.prompt == "preview":
-            shown["prompt_preview"] = _prompt(query)[: self.chars]
+            shown["prompt_preview"] = prompt_of(query)[: self.chars]
         elif self.prompt == "full":
             shown |= {key: value for key, value in _question(query).items() if key in _ASKED}
         return shown
@@ -239,14 +255,18 @@ def snapshot(
     now: int,
     pending_filter: PendingFilter | None = None,
     include_history: bool = False,
+    ids: Sequence[str] | None = None,
+    history_ids: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The status of one session, which runs, waits or has ended.
 
-    `history` are queries of the execution in the order they were asked, open or not; `logs` its events, or the last of them. A
-    session in which nothing has run yet has its own state for both `state` and `phase`.
+    `history` are queries of the execution in the order they were asked, open or not; `ids` and `history_ids` are what the open ones and
+    those are called, as in `needs_response`; `logs` are its events, or the last of them. A session in which nothing has run yet has its own
+    state for both `state` and `phase`.
     """
     state, phase = _STATES[execution.status] if execution else (session.state.value, session.state.value)
-    asked = [query for query in open_queries if query.kind is not QueryKind.TIMER]
+    names = [query.id for query in open_queries] if ids is None else ids
+    asked = [(name, query) for name, query in zip(names, open_queries, strict=True) if query.kind is not QueryKind.TIMER]
     shown: dict[str, Any] = {
         "session_id": str(session.id),
         "state": state,
@@ -256,28 +276,31 @@ def snapshot(
         "metrics": _metrics(session, execution, asked, logs, now),
     }
     if include_history:
-        shown["metrics"]["conversation_history"] = conversation_history(history)
+        shown["metrics"]["conversation_history"] = conversation_history(history, history_ids)
     if state == "paused":
         shown["pending_queries"] = len(asked)
         if pending_filter is not None:
-            shown["pending"] = [pending_filter.project(query) for query in asked]
+            shown["pending"] = [pending_filter.project(query, name) for name, query in asked]
     return shown
 
 
-def conversation_history(queries: Iterable[Query]) -> list[dict[str, Any]]:
+def conversation_history(queries: Sequence[Query], ids: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """The ten newest questions that a model or a person was asked, and the answers; the newest comes last."""
-    asked = [query for query in queries if query.kind not in (QueryKind.TIMER, QueryKind.TOOL)]
+    names = [query.id for query in queries] if ids is None else ids
+    asked = [
+        (name, query) for name, query in zip(names, queries, strict=True) if query.kind not in (QueryKind.TIMER, QueryKind.TOOL)
+    ]
     return [
         {
-            "query_id": query.id,
-            "prompt": _prompt(query),
+            "query_id": name,
+            "prompt": prompt_of(query),
             "response": _response(query),
             "prompt_tokens": _prompt_tokens(query).tokens,
             "response_tokens": _response_tokens(query.answer).tokens,
             "started_at": query.asked_at,
             "completed_at": query.closed_at,
         }
-        for query in asked[-_EXCHANGES:]
+        for name, query in asked[-_EXCHANGES:]
     ]
 
 
@@ -299,7 +322,7 @@ _SOURCES: Final[dict[str, str]] = {EventType.CONSOLE: "console", EventType.LOG: 
 
 
 def _metrics(
-    session: Session, execution: Execution | None, asked: Sequence[Query], logs: Sequence[Event], now: int
+    session: Session, execution: Execution | None, asked: Sequence[tuple[str, Query]], logs: Sequence[Event], now: int
 ) -> dict[str, Any]:
     if execution is None:
         empty = {"prompt_total": 0, "response_total": 0, "total": 0, "current_query": None}
@@ -337,11 +360,11 @@ def _least(limits: Iterable[int | None]) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _current_query(asked: Sequence[Query]) -> dict[str, Any] | None:
-    for query in reversed(asked):
+def _current_query(asked: Sequence[tuple[str, Query]]) -> dict[str, Any] | None:
+    for name, query in reversed(asked):
         if query.kind is QueryKind.LLM:
             return {
-                "query_id": query.id,
+                "query_id": name,
                 "prompt_tokens": _prompt_tokens(query).tokens,
                 "started_waiting_at": query.asked_at,
             }
@@ -350,7 +373,7 @@ def _current_query(asked: Sequence[Query]) -> dict[str, Any] | None:
 
 def _prompt_tokens(query: Query) -> Tokens:
     counted = _counted(query.answer, "prompt_tokens")
-    return counted or estimated(_prompt(query)) + estimated(query.payload.get("system") or "")
+    return counted or estimated(prompt_of(query)) + estimated(query.payload.get("system") or "")
 
 
 def _response_tokens(answer: Answer | None) -> Tokens:

@@ -26,6 +26,15 @@ def shared_root(name: str) -> str:
     return f"shared/{check_namespace(name)}/"
 
 
+def hidden_root(root: str, part: str = "") -> str:
+    """Where what lies below a root, goes with it, and cannot be named by a script lies: no namespace of a script has an empty name.
+
+    >>> hidden_root("shared/team/", "cards")
+    'shared/team//cards/'
+    """
+    return f"{root}/{part}/" if part else f"{root}/"
+
+
 def check_namespace(name: str) -> str:
     """A name that somebody gives to a namespace. `InvalidValue`.
 

@@ -3,8 +3,11 @@
 Begin with `Runtime`; `stepping` has one step, `jobs` and `timeline` what can be done with a session, `dispatch` which of it runs when.
 """
 
+from holdfast.runtime import branches
 from holdfast.runtime._errors import (
+    BranchFailed,
     EffectUncertain,
+    ForkLimit,
     GuestMissing,
     HostFailed,
     KeyMismatch,
@@ -18,6 +21,7 @@ from holdfast.runtime._plain import checked
 from holdfast.runtime.diff import difference, globals_at
 from holdfast.runtime.effects import EffectKind, Function, Tool
 from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, Turn
+from holdfast.runtime.notes import AddNote, NotesFull, count_notes, notes_of
 from holdfast.runtime.pruning import Delete, Prune
 from holdfast.runtime.runtime import Observer, Runtime
 from holdfast.runtime.settings import Settings
@@ -25,7 +29,9 @@ from holdfast.runtime.starting import StartPath, StartUp
 from holdfast.runtime.timeline import Fork, Rewind, fresh_seed
 
 __all__ = [
+    "AddNote",
     "Answers",
+    "BranchFailed",
     "Cancel",
     "CancelQuery",
     "Close",
@@ -33,12 +39,14 @@ __all__ = [
     "EffectKind",
     "EffectUncertain",
     "Fork",
+    "ForkLimit",
     "Function",
     "GuestMissing",
     "HostFailed",
     "Job",
     "KeyMismatch",
     "LimitExceeded",
+    "NotesFull",
     "Observer",
     "Prune",
     "QueryExpired",
@@ -53,8 +61,11 @@ __all__ = [
     "StartUp",
     "Tool",
     "Turn",
+    "branches",
     "checked",
+    "count_notes",
     "difference",
     "fresh_seed",
     "globals_at",
+    "notes_of",
 ]

@@ -8,7 +8,10 @@ HoldfastError
 ├── EffectUncertain    an effect may or may not have happened
 ├── RecoveryFailed     a step brought its process down again and again
 ├── HostFailed         a host function raised something unforeseen
-└── LimitExceeded      a limit was exceeded; the session is back at its last checkpoint
+├── LimitExceeded      a limit was exceeded; the session is back at its last checkpoint
+├── QueryExpired       nobody answered in time
+├── ForkLimit          a script forks too often, or too deep
+└── BranchFailed       a branch of a fork has failed
 """
 
 from holdfast.domain import Fault, HoldfastError
@@ -73,3 +76,17 @@ class QueryExpired(HoldfastError):
 
     code = "QUERY_EXPIRED"
     fault = Fault.ENVIRONMENT
+
+
+class ForkLimit(HoldfastError):
+    """A script forks too often, or too deep."""
+
+    code = "FORK_LIMIT"
+    fault = Fault.SCRIPT
+
+
+class BranchFailed(HoldfastError):
+    """A branch of a fork has failed."""
+
+    code = "BRANCH_FAILED"
+    fault = Fault.SCRIPT

@@ -235,7 +235,7 @@ class Dispatcher:
                 self._written(task.replayed)
                 task.replayed = None
             if error is None:
-                for commit in task.job.written if task.commit is None else (task.commit,):
+                for commit in (*task.job.written, *(() if task.commit is None else (task.commit,))):
                     self._written(commit)
                 self._succeeded(slot, task)
             else:

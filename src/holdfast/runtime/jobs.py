@@ -6,7 +6,7 @@ count; whatever goes wrong from there on, the resident is dropped, and the sessi
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
@@ -35,6 +35,7 @@ from holdfast.domain import (
     prompt_size,
     query_id,
 )
+from holdfast.runtime import branches
 from holdfast.runtime._errors import GuestMissing, QueryExpired, RecoveryFailed
 from holdfast.runtime._given_up import uncertain
 from holdfast.runtime.core import Core
@@ -52,11 +53,14 @@ _ANSWER: Final = EventType.ANSWER.value
 
 @dataclass(slots=True)
 class Turn:
-    """Where an execution stands: at its end, or waiting for `queries`."""
+    """Where an execution stands: at its end, or waiting for `queries`. `forks` says of those that are forks how their branches stand, as
+    far as somebody has looked.
+    """
 
     session: Session
     execution: Execution
     queries: list[Query]
+    forks: dict[int, branches.Standing] = field(default_factory=dict)
 
 
 class Job:
@@ -186,8 +190,12 @@ class Answers(Job):
     executes: ClassVar[bool] = True
     state: ClassVar[QueryState] = QueryState.ANSWERED
     """What becomes of the queries."""
+    ends_forks: ClassVar[bool] = False
+    """Whether it may be for a fork, which only its branches answer."""
+    is_round: ClassVar[bool] = True
+    """Whether it counts as one more time that the script was answered."""
 
-    def __init__(self, answers: list[tuple[int | None, Answer]], reply: Reply | None = None) -> None:
+    def __init__(self, answers: Sequence[tuple[int | None, Answer]], reply: Reply | None = None) -> None:
         self._answers, self._reply = answers, reply
         self._fresh: list[tuple[Query, Answer]] = []
         self._old: Query | None = None
@@ -200,10 +208,14 @@ class Answers(Job):
         ]
         if known and any(query.state is QueryState.OPEN for query in known):
             raise VersionConflict  # asked by another process: what is in memory is outdated
-        pending = PendingQueries([*opened.values(), *known])
+        numbers = {number for number, _ in self._answers}
+        asked = [query for query in opened.values() if query.number in numbers or not branches.is_fork(query)]
+        pending = PendingQueries([*asked, *known])
         for number, answer in self._answers:
             if number in opened and opened[number].kind is QueryKind.TIMER:
                 raise InvalidValue(f"query {query_id(number)} waits for the clock; nobody can answer it")
+            if number in opened and branches.is_fork(opened[number]) and not self._may_end(resident.session, opened[number]):
+                raise InvalidValue(f"query {query_id(number)} waits for branches; nobody else can answer it")
             query = pending.check(number, answer)
             if query is None:
                 self._old = next(query for query in known if query.number == number)
@@ -221,22 +233,25 @@ class Answers(Job):
         work = Work(Resume(), reply=self._reply)
         given_answers: dict[int, Any] = {}
         for query, answer in self._fresh:
-            given_answers[query.guest_id or 0] = give(resident, work, query, answer, self.state, now)
+            given_answers[query.guest_id or 0] = give(core, resident, work, query, answer, self.state, now)
         work.request = Resume(given_answers)
         assert resident.execution is not None
         if work.reply is not None:
             work.reply = work.reply._replace(outcome={"execution_id": str(resident.execution.id)})
-        resident.execution.metrics.rounds += 1
+        resident.execution.metrics.rounds += self.is_round
         return Stepper(core, resident, work).run()
 
-    def result(self, resident: Resident) -> Turn | UUID:
+    def _may_end(self, session: Session, fork: Query) -> bool:
+        return self.ends_forks and not branches.is_birth(session, fork)
+
+    def result(self, resident: Resident) -> Any:
         """Where the execution stands, or the id of one that was answered before."""
         if not self._fresh and self._old is not None and resident.session.execution_id != self._old.execution_id:
             return self._old.execution_id
         return turn(resident)
 
 
-def give(resident: Resident, work: Work, query: Query, answer: Answer, state: QueryState, now: int) -> Any:
+def give(core: Core, resident: Resident, work: Work, query: Query, answer: Answer, state: QueryState, now: int) -> Any:
     """Notes an answer in all the places where it counts. Gives it as the sandbox takes it."""
     query.state = QUERY.next(query.state, state)
     query.answer, query.closed_at = answer, now
@@ -245,6 +260,9 @@ def give(resident: Resident, work: Work, query: Query, answer: Answer, state: Qu
     work.events.append((_ANSWER, {"query_id": query.id, "state": state._value_}))
     if query.kind is QueryKind.LLM:
         _count(resident, query, answer)
+    elif branches.is_fork(query):
+        assert resident.execution is not None
+        branches.charge(core.store, resident.session, resident.execution, query)
     elif query.kind is QueryKind.TOOL and answer.error is not None and is_refusal(answer.error.get("code")):
         refused = Refused(query.payload["name"], answer.error["code"], answer.error["message"])
         work.events.append((EventType.SYSTEM.value, refused.as_dict()))
@@ -268,6 +286,7 @@ class CancelQuery(Answers):
     """A query is withdrawn: it raises in the script. Twice is fine."""
 
     state: ClassVar[QueryState] = QueryState.CANCELLED
+    ends_forks: ClassVar[bool] = True
 
     def __init__(self, number: int, reply: Reply | None = None) -> None:
         message = f"query {query_id(number)} was cancelled"
@@ -306,7 +325,7 @@ class Wake(Job):
         answers: dict[int, Any] = {}
         for query in list(resident.open.values()):
             if query.deadline is not None and query.deadline <= now:
-                answers[query.guest_id or 0] = give(resident, work, query, _late(query), QueryState.EXPIRED, now)
+                answers[query.guest_id or 0] = give(core, resident, work, query, _late(query), QueryState.EXPIRED, now)
         work.request = Resume(answers)
         return Stepper(core, resident, work).run()
 

@@ -27,6 +27,8 @@ _RESOLVE: Final = ord("r")
 _IMPORT: Final = "import"
 _MOST_IMPORTS: Final = 25_000
 """How often a step may look for a module, or read one."""
+_MOST_BYTES: Final = 256 << 20
+"""How much a step may be told by all of its calls: it is kept until the step is over."""
 _LONGEST_SHOWN: Final = 200
 MOST_REFUSED: Final = 100
 """How many refusals of a step are told one by one."""
@@ -61,7 +63,7 @@ class Journal(Host):
         self._reads_files = isinstance(modules, SessionModules) and modules.reads_files
         self._resolved: dict[str, bytes] = {}
         """What names of modules mean, as far as the step that runs has asked: the same all the time."""
-        self._imports = 0
+        self._imports = self._bytes = 0
         self._unwritten: int | None = None
         """Where the first call stands whose part of the state is not in the store: up to there the journal may be written as it is."""
         self.acted = False
@@ -75,7 +77,7 @@ class Journal(Host):
         self.sandbox, self.refused, self.acted = sandbox, [], False
         self._position, self._known = 0, len(effects)
         self._learned = False
-        self._resolved, self._imports = {}, 0
+        self._resolved, self._imports, self._bytes = {}, 0, 0
         if effects:
             sandbox.untimed()
 
@@ -116,7 +118,9 @@ class Journal(Host):
         if self._position == self._known and self.sandbox is not None:
             self.sandbox.timed()
         if effect.reply is not None:
-            return self._noted(name, effect.reply.encode("utf-8", "surrogatepass")), effect.clock
+            reply = effect.reply.encode("utf-8", "surrogatepass")
+            self._bytes += len(reply)
+            return self._noted(name, reply), effect.clock
         if self._kind(name) is EffectKind.ONCE:
             return self._done(at, name, arguments, _uncertain(), now)
         return self._call_out(at, name, arguments, request, now)
@@ -154,6 +158,9 @@ class Journal(Host):
         return reply
 
     def _live(self, at: int, name: str, arguments: str, request: bytes, now: float) -> tuple[bytes, float]:
+        if self._bytes > _MOST_BYTES:
+            self._position -= 1  # it was never called
+            return _error("CALLS_EXCEEDED", f"a step is told at most {_MOST_BYTES} bytes by its calls"), now
         kind = self._kind(name)
         if kind is EffectKind.STATE and self._unwritten is None:
             self._unwritten = at
@@ -173,6 +180,7 @@ class Journal(Host):
         if reply != _NOTHING or self._kind(name) is EffectKind.READ:  # a read says something also if it finds nothing
             self._learned = True
         self.effects[at] = Effect(name, arguments, reply.decode("utf-8", "surrogatepass"), clock)
+        self._bytes += len(reply)
         return self._noted(name, reply), clock
 
     def _noted(self, name: str, reply: bytes) -> bytes:

@@ -3,16 +3,18 @@
 import math
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from holdfast.capabilities import NativeModules, Overlay, Scope, SessionModules, Waiting
 from holdfast.domain import Execution, Origin, Query, Session
-from holdfast.runtime.effects import Function
+from holdfast.runtime.effects import EffectKind, Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
 from holdfast.sandbox import Image, Sandbox
 from holdfast.store import Begun, Link, Loaded
+
+_BUDGET: Final = "holdfast.budget"
 
 
 class Rung(NamedTuple):
@@ -56,7 +58,10 @@ class Resident:
         self._native: NativeModules | None = None
         self.waiting: dict[str, Waiting] = {}
         """The functions of native modules that the script waits for."""
-        functions = self._functions() if shelved.native else shelved.functions
+        self.budget: Callable[[], dict[str, int | None] | None] = lambda: None
+        """What is left of the budget of whatever runs."""
+        functions = self._functions() if shelved.native else dict(shelved.functions)
+        functions[_BUDGET] = Function(_BUDGET, lambda *_: self.budget(), EffectKind.READ)
         worktree = loaded.session.worktree
         found = SessionModules(shelved.modules, None if worktree is None else worktree.path)
         self.journal = Journal(functions, found, self._begin)

@@ -22,32 +22,42 @@ from holdfast.domain import (
     Event,
     Execution,
     ExecutionStatus,
+    Family,
     HoldfastError,
+    InvalidValue,
+    Query,
     QueryKind,
     QueryState,
+    Session,
     SessionState,
     new_id,
 )
+from holdfast.runtime import branches
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.alarms import HORIZON_MS, Alarms
+from holdfast.runtime.branches import Standing
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.core import Core
 from holdfast.runtime.dispatch import Dispatcher
 from holdfast.runtime.effects import Function, Tool
-from holdfast.runtime.jobs import Job, Recover, Turn, Wake
+from holdfast.runtime.forking import has_ended
+from holdfast.runtime.jobs import Cancel, Job, Recover, Turn, Wake
 from holdfast.runtime.keys import settle_key
 from holdfast.runtime.moves import Moves
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.shelf import Shelf
+from holdfast.runtime.standing import Standings
 from holdfast.runtime.starting import StartUp
 from holdfast.runtime.tools import Tools
 from holdfast.store import Commit, Store
+from holdfast.strategies import PackagePath
 
 _log: Final = logging.getLogger("holdfast.runtime")
 _MOST_RECOVERING: Final = 4
 _MOST_INTERRUPTED: Final = 10_000
 _MOST_CALLS: Final = 16
+_LOOK_S: Final = 1.0
 
 Observer = Callable[[Execution, list[Event]], None]
 Parameters = ParamSpec("Parameters")
@@ -65,12 +75,17 @@ class Runtime:
         functions: Iterable[Function] = (),
         tools: Iterable[Tool] = (),
         settings: Settings | None = None,
+        packages: PackagePath | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.store = store
+        self._packages = packages
         self._key = key
         self._functions = {function.name: function for function in functions}
         self._own_tools = {tool.name: tool for tool in tools}
+        for name in (*self._functions, *self._own_tools):
+            if name.startswith(branches.PREFIX):
+                raise InvalidValue(f"names that begin with {branches.PREFIX} are ours: {name[:40]!r} cannot be offered")
         self._tools = Tools(self, self._own_tools)
         self._moves = Moves()
         self.observer: Observer | None = None
@@ -111,6 +126,7 @@ class Runtime:
         self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled, self._written)
         self._dispatches = True
         self.core.watch = self._dispatcher.workers
+        self._standings = Standings(self.store, self._dispatcher.knows, self._tools.is_own)
         await self._look_around()
         self._beating = loop.create_task(self._beat())
         self.spawn(self._tend())
@@ -121,7 +137,7 @@ class Runtime:
     def _open(self) -> Core:
         store, settings = self.store, self.settings
         key = settle_key(store, self._key)
-        shelf = Shelf(store, self._functions, self._own_tools)
+        shelf = Shelf(store, self._functions, self._own_tools, self._packages)
         core = Core(store, shelf, key, new_id(), settings.clock, settings.begin_after_ms)
         self._opened = core
         store.beat(core.node, settings.lease_ms)
@@ -208,6 +224,14 @@ class Runtime:
         """Does a job when the session's turn has come. The future has its result after it is durable."""
         return self._dispatcher.submit(session_id, job)
 
+    def is_under_way(self, session_id: UUID) -> bool:
+        """Whether a job of this session is on its way here, behind which another one has to wait."""
+        return self._dispatcher.knows(session_id)
+
+    def attend(self, session_id: UUID) -> None:
+        """Begins what a session waits for, if this process can do that. Nobody waits for it."""
+        self.submit(session_id, Recover()).add_done_callback(_ignore)
+
     def cancel(self, session_id: UUID, execution_id: UUID | None = None) -> "asyncio.Future[Any] | None":
         """Stops the script that runs in a session, if it is this execution's. Gives what is done at its end; None if nothing runs."""
         return self._dispatcher.cancel(session_id, execution_id)
@@ -251,8 +275,17 @@ class Runtime:
             self._tools.forget(session.id)
             if session.state is SessionState.STARTING:
                 self.submit(session.id, StartUp()).add_done_callback(_ignore)
+        if session.family is not None:
+            self._branched(resident, session.family)
         if self._moves.waiters:
             self._moves.tell(session.id, None if execution is None else execution.id)
+
+    def _branched(self, branch: Resident, family: Family) -> None:
+        """A branch has moved, so those who wait for what forked it look again. If it has ended, its fork is seen to here, if it was not."""
+        if not self._tools.joining.tell(branch) and branch.execution is not None and has_ended(branch.execution):
+            self.attend(family.parent)
+        for session_id in {family.parent, family.root}:
+            self._moves.tell(session_id, None)
 
     def _wake(self, session_id: UUID, at: int) -> None:
         self.submit(session_id, Wake(at)).add_done_callback(_ignore)
@@ -261,10 +294,10 @@ class Runtime:
         """A future that is done when a job has ended in this process: in this execution, in this session, or anywhere for None."""
         return self._moves.wait(key)
 
-    def turn(self, execution_id: UUID) -> Turn:
-        """Where an execution stands now, and what it waits for. Called on a thread."""
+    def turn(self, execution_id: UUID, found: Execution | None = None) -> Turn:
+        """Where an execution stands now, and what it waits for; `found` is it as it was read just before. Called on a thread."""
         store = self.store
-        found = store.get_execution(execution_id)
+        found = found or store.get_execution(execution_id)
         while True:  # until nothing has moved between the first look and the last
             queries = store.list_queries(found.session_id, execution_id=found.id, states=[QueryState.OPEN], limit=10_000)
             session = store.get_session(found.session_id)
@@ -276,16 +309,55 @@ class Runtime:
                 self.core.shelf.get(session.template_id, session.template_version)
         return Turn(session, found, queries.items)
 
+    def look(self, execution_id: UUID) -> Turn:
+        """Where an execution stands now, its forks included. Called on a thread."""
+        turn = self.turn(execution_id)
+        turn.forks = {
+            query.number: self._standings.of(turn.session, query) for query in turn.queries if branches.is_fork(query)
+        }
+        return turn
+
+    def runs(self, turn: Turn, query: Query) -> bool:
+        """Whether a query waits for a tool that runs here."""
+        return self._tools.is_own(turn.session, query)
+
     def waits_for_tools(self, turn: Turn) -> bool:
-        """Whether an execution waits only for tools that run here."""
-        return bool(turn.queries) and all(self._tools.is_own(turn, query) for query in turn.queries)
+        """Whether an execution waits only for tools that run here, and for branches that go on without anybody outside."""
+        return bool(turn.queries) and all(self._goes_on(turn, query) for query in turn.queries)
+
+    def _goes_on(self, turn: Turn, query: Query) -> bool:
+        if branches.is_fork(query):
+            return turn.forks.get(query.number, Standing.MOVES) in (Standing.MOVES, Standing.WORKS)
+        return self.runs(turn, query)
 
     def needs_others(self, turn: Turn) -> bool:
         """Whether an execution has ended, or goes on only when somebody outside does something."""
         if EXECUTION.is_final(turn.execution.status):
             return True
-        outside = [query for query in turn.queries if query.kind is not QueryKind.TIMER and not self._tools.is_own(turn, query)]
-        return turn.execution.status is ExecutionStatus.PAUSED and bool(outside)
+        outside = any(self._is_outside(turn, query) for query in turn.queries)
+        return turn.execution.status is ExecutionStatus.PAUSED and outside
+
+    def _is_outside(self, turn: Turn, query: Query) -> bool:
+        if branches.is_fork(query):
+            return turn.forks.get(query.number) is Standing.ASKS
+        return query.kind is not QueryKind.TIMER and not self.runs(turn, query)
+
+    async def stop(self, execution_id: UUID) -> None:
+        """Ends an execution, running or paused. One that has ended stays as it is."""
+        found = await self.call(self.store.get_execution, execution_id)
+        if EXECUTION.is_final(found.status):
+            return
+        running = self.cancel(found.session_id, execution_id)
+        if running is not None:
+            await asyncio.wait([running])
+        cancelling = self.submit(found.session_id, Cancel(execution_id))
+        while not (await asyncio.wait([cancelling], timeout=_LOOK_S))[0]:
+            found = await self.call(self.store.get_execution, execution_id)
+            if EXECUTION.is_final(found.status):  # and the next one runs, perhaps for long
+                cancelling.cancel()
+                return
+            self.cancel(found.session_id, execution_id)
+        await cancelling
 
     # ---- what others left behind ---------------------------------------------------------------------------------------------------
 
@@ -311,8 +383,10 @@ class Runtime:
                 _log.warning("the store cannot be looked at: %s", error)
 
     async def _look_around(self) -> None:
-        interrupted, due, tools = await self.call(self._left_behind)
+        interrupted, due, tools, orphans = await self.call(self._left_behind)
         self._interrupted = interrupted
+        if orphans:
+            self.spawn(self._tools.joining.stop(orphans))
         self._recover()
         known = self._alarms.sessions
         for at, session_id in due:
@@ -321,7 +395,7 @@ class Runtime:
         troubled, self._dispatcher.troubled = self._dispatcher.troubled, set()
         for session_id in tools | troubled | self._dispatcher.parked:
             if not self._dispatcher.knows(session_id):
-                self.submit(session_id, Recover()).add_done_callback(_ignore)
+                self.attend(session_id)
 
     def _recover(self) -> None:
         """Goes on with interrupted sessions, a few at a time: if this process lives for a short time only, some come to their end."""
@@ -336,7 +410,7 @@ class Runtime:
         self._recovering -= 1
         self._recover()
 
-    def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID]]:
+    def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID], list[UUID]]:
         store = self.store
         interrupted = store.list_interrupted(limit=_MOST_INTERRUPTED)
         due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + HORIZON_MS) if self._may_take(found)]
@@ -350,7 +424,13 @@ class Runtime:
             after = page.next
             if after is None:
                 break
-        return interrupted, due, {session_id for session_id in waiting if self._may_take(session_id)}
+        tools = {session_id for session_id in waiting if self._may_take(session_id)}
+        return interrupted, due, tools, [branch.id for branch in store.list_orphans() if self._may_stop(branch)]
+
+    def _may_stop(self, branch: Session) -> bool:
+        """Whether what an orphan runs is what it was made for, and not what somebody does with it since, and nobody else runs it."""
+        ours = branch.execution_id == branches.execution_of(branch.id)
+        return ours and (branch.state is SessionState.PAUSED or self._may_take(branch.id))
 
     def _may_take(self, session_id: UUID) -> bool:
         """Whether no other living process looks after this session."""

@@ -28,6 +28,7 @@ from holdfast.runtime.baking import bake
 from holdfast.runtime.effects import Function, Tool
 from holdfast.sandbox import LANGUAGES, Engine, Guest, HostError, Language, Module, Modules, Source, Template
 from holdfast.store import Store
+from holdfast.strategies import PackagePath, SessionPackages
 
 ModuleKind = Literal["module", "commonjs", "script", "json"]
 
@@ -83,8 +84,11 @@ class Shelved:
 class Shelf:
     """All versions that are in use."""
 
-    def __init__(self, store: Store, functions: Mapping[str, Function], tools: Mapping[str, Tool]) -> None:
+    def __init__(
+        self, store: Store, functions: Mapping[str, Function], tools: Mapping[str, Tool], packages: PackagePath | None = None
+    ) -> None:
         self.engine = Engine()
+        self.packages = packages or PackagePath([])
         self.meter = Meter()
         """Of all calls of native modules."""
         self._store, self._functions, self._tools = store, functions, tools
@@ -154,7 +158,7 @@ class Shelf:
         tools = {name: tool for name, tool in self._tools.items() if spec.grants("tool", name)}
         native = granted(spec)
         waiting = frozenset(f"{grant.module.name}.{name}" for grant in native for name in grant.module.waiting())
-        resolver = Resolver(spec, _modules(spec, functions, native))
+        resolver = Resolver(spec, _modules(spec, functions, native), SessionPackages.of(spec, self.packages))
         return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter)
 
     def peek(self, template_id: UUID, number: int) -> Shelved | None:

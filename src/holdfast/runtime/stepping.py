@@ -12,7 +12,8 @@ with the effects that it had so far (`Begun`), and whoever finds it there after 
 A limit, a cancellation or a fault of the host rolls the step back. If the script was paused before, it is dropped where it stood then,
 so that the session can be used.
 
-A query that may not be asked, because its payload is wrong or it would exceed a budget, raises in the script at once, in the same step.
+A query that may not be asked raises in the script at once, in the same step (`asking.py`). One by which the script leaves ends its
+execution there (`leaving.py`).
 """
 
 import math
@@ -26,7 +27,6 @@ from holdfast.domain import (
     QUERY,
     SESSION,
     Answer,
-    BudgetExceeded,
     Checkpoint,
     ErrorEntry,
     Event,
@@ -35,25 +35,22 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionStatus,
     HoldfastError,
-    InvalidValue,
-    Metrics,
     Origin,
     Query,
     QueryKind,
     QueryState,
-    Session,
     SessionState,
-    Spent,
     StateConflict,
     Step,
-    check_payload,
     new_id,
-    prompt_size,
 )
+from holdfast.runtime import branches, saying
 from holdfast.runtime._errors import HostFailed, LimitExceeded, ReplayDiverged, RuntimeClosed
 from holdfast.runtime._given_up import Crashed, Dropped, described
 from holdfast.runtime._plain import plain
+from holdfast.runtime.asking import Asking
 from holdfast.runtime.journal import MOST_REFUSED, settled
+from holdfast.runtime.leaving import left
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung, base_depth
 from holdfast.sandbox import (
@@ -61,7 +58,6 @@ from holdfast.sandbox import (
     Breached,
     Cancelled,
     Failed,
-    Failure,
     Finished,
     GuestFault,
     Label,
@@ -72,7 +68,6 @@ from holdfast.sandbox import (
     Resume,
     ValueRefused,
 )
-from holdfast.sandbox import Query as ScriptQuery
 from holdfast.store import Begun, Commit, Effect, Reply, StateWrite
 
 if TYPE_CHECKING:
@@ -80,9 +75,9 @@ if TYPE_CHECKING:
 
 _MOST_REFUSALS: Final = 100
 _RAN: Final = (Finished, Failed, Paused)
-_QUERY: Final = EventType.QUERY.value
 _CONSOLE: Final = EventType.CONSOLE.value
 _CHECKPOINT: Final = EventType.CHECKPOINT.value
+_SAYINGS: Final = {"log": saying.log, "progress": saying.progress}
 
 
 @dataclass(slots=True)
@@ -109,12 +104,9 @@ class Stepper:
         self._execution: Execution = execution
         self._first_seq = execution.seq + 1
         self._events: list[Event] = []
-        self._asked: list[Query] = []
-        self._waits: dict[str, int] = {}
-        """For how many calls of native modules the step waits, by module."""
+        self._asking = Asking(resident, execution, self._put)
+        self._stats = saying.Stats(execution.custom)
         self._errors: list[ErrorEntry] = []
-        self._before: tuple[int, int, Metrics] | None = None
-        """Counters before the first query of a step that goes on after it."""
         self._unwritten: HoldfastError | None = None
         """Why it could not be made durable that this step runs. All else that is raised while it runs is raised by the host."""
         self._stored = 0 if work.begun is None else settled(work.begun.effects)
@@ -165,6 +157,7 @@ class Stepper:
         if resident.state is not None:
             resident.state.clear()
         resident.begin = self._begin
+        resident.budget = lambda: self._asking.left(self._core.now(resident))
         self._core.watch.enter(resident)
         request: Request = work.request
         seed = resident.session.seed
@@ -179,7 +172,13 @@ class Stepper:
                 if isinstance(outcome, Cancelled) and self._core.is_stopping() and not resident.is_cancelled():
                     raise RuntimeClosed
                 self._take(outcome)
-                refused = self._ask(outcome.queries) if type(outcome) is Paused and outcome.queries else None
+                queries = outcome.queries if type(outcome) is Paused else ()
+                end = left(queries, resident.shelved.version.spec.language) if queries else None
+                if end is not None:
+                    dropped = sandbox.step(Abandon(), now=self._now)
+                    self._take(dropped)
+                    outcome = end if type(dropped) is Finished else dropped
+                refused = self._asking.ask(queries, self._time) if queries and end is None else None
                 if not refused:
                     if work.begun is not None and isinstance(outcome, _RAN) and resident.journal.is_behind:
                         raise ReplayDiverged
@@ -244,7 +243,8 @@ class Stepper:
         commit.session, commit.closed, commit.begun, commit.state = session.copy(), work.closed, begun, state
         commit.reply = None if work.durable else work.reply  # once is enough, and twice would be a conflict
         stored = [execution.copy()]
-        self._as_it_began(commit.session, stored[0])
+        stored[0].seq = self._first_seq - 1
+        self._asking.as_it_began(commit.session, stored[0])
         if work.started is not None and not work.durable:
             commit.new_executions = stored
         else:
@@ -267,12 +267,6 @@ class Stepper:
             execution.status = EXECUTION.next(execution.status, ExecutionStatus.RUNNING)
         session.execution_id = execution.id
 
-    def _as_it_began(self, session: Session, execution: Execution) -> None:
-        """What the step has counted so far is counted again when it is run again."""
-        execution.seq = self._first_seq - 1
-        if self._before is not None:
-            session.llm_calls, session.tokens, execution.metrics = self._before
-
     # ---- what the script said ------------------------------------------------------------------------------------------------------
 
     def _put(self, kind: str, payload: dict[str, Any]) -> None:
@@ -294,6 +288,12 @@ class Stepper:
                 error = plain(payload)
                 text = f"unhandled rejection: {error.get('name')}: {error.get('message')}"
                 self._put(EventType.SYSTEM.value, {"level": "error", "message": text})
+            elif kind in _SAYINGS:
+                said = _SAYINGS[kind](payload)
+                if said is not None:
+                    self._put(*said)
+            elif kind == "stat" and (problem := self._stats.put(payload)) is not None:
+                self._put(EventType.SYSTEM.value, {"level": "warn", "message": problem})
 
         if self._resident.journal.refused:
             self._tell_refused()
@@ -316,87 +316,10 @@ class Stepper:
                 EventType.SYSTEM.value,
                 {"level": "info", "message": f"query {query.id} was {state.value}", "query_id": query.id},
             )
-        if query not in self._asked:
+        if branches.is_fork(query):
+            branches.charge(self._core.store, self._resident.session, self._execution, query)
+        if query not in self._asking.asked:
             self._work.closed.append(query)
-
-    def _ask(self, queries: tuple[ScriptQuery, ...]) -> dict[int, Failure]:
-        """Takes the queries that may be asked; gives those that may not, with why."""
-        refused: dict[int, Failure] = {}
-        valid: list[tuple[ScriptQuery, QueryKind, dict[str, Any], tuple[int, int]]] = []
-        calls = total = 0
-        for query in queries:
-            payload = plain(query.payload)
-            try:
-                kind = check_payload(query.kind, payload)
-            except InvalidValue as error:
-                refused[query.id] = self._refuse(error, "TypeError")
-                continue
-            prompt = 0, 0
-            if kind is QueryKind.LLM:
-                prompt = prompt_size(payload)
-                calls += 1
-                total += prompt[1]
-            elif kind is QueryKind.TOOL and (excess := self._too_many(payload["name"])) is not None:
-                refused[query.id] = excess
-                continue
-            valid.append((query, kind, payload, prompt))
-        over = self._over_budget(calls, total) if calls else None
-        if (over is not None or refused) and self._before is None:
-            session = self._resident.session
-            self._before = session.llm_calls, session.tokens, self._execution.metrics.copy()
-        for query, kind, payload, prompt in valid:
-            if over is not None and kind is QueryKind.LLM:
-                refused[query.id] = over
-            else:
-                self._add(query.id, kind, payload, prompt)
-        return refused
-
-    def _over_budget(self, calls: int, tokens: int) -> Failure | None:
-        execution, session = self._execution, self._resident.session
-        try:
-            if execution.budget is not None:
-                metrics = execution.metrics
-                metrics.elapsed_ms = self._time - execution.started_at
-                execution.budget.check(metrics.spent, calls, tokens)
-            if session.budget is not None:
-                spent = Spent(session.llm_calls, self._time - session.created_at, session.tokens)
-                session.budget.check(spent, calls, tokens)
-        except BudgetExceeded as error:
-            return self._refuse(error, "Error")
-        return None
-
-    def _refuse(self, error: HoldfastError, name: str) -> Failure:
-        self._put(EventType.SYSTEM.value, {"level": "warn", "message": f"a query was refused: {error}", "code": error.code})
-        return Failure(str(error), error.code, name)
-
-    def _too_many(self, name: str) -> Failure | None:
-        """Why a script may not wait for one more call of a native module. Those within the step are counted by the module itself."""
-        waiting = self._resident.waiting.get(name)
-        if waiting is None:
-            return None
-        module, most = name.partition(".")[0], waiting.most
-        self._waits[module] = self._waits.get(module, 0) + 1
-        if self._waits[module] <= most:
-            return None
-        return Failure(f"a step waits for at most {most} calls of {module}", "CALLS_EXCEEDED")
-
-    def _add(self, guest_id: int | None, kind: QueryKind, payload: dict[str, Any], prompt: tuple[int, int] = (0, 0)) -> None:
-        session, execution, now = self._resident.session, self._execution, self._time
-        session.queries += 1
-        timeout = payload.get("timeout_ms")
-        deadline = None if timeout is None else math.ceil(now + timeout)
-        query = Query(session.id, session.queries, execution.id, kind, payload, now, guest_id, deadline=deadline)
-        self._resident.open[query.number] = query
-        self._asked.append(query)
-        if kind is QueryKind.TIMER:
-            return
-        metrics = execution.metrics
-        metrics.queries += 1
-        if kind is QueryKind.LLM:
-            metrics.ask(*prompt)
-            session.llm_calls += 1
-            session.tokens += prompt[1]
-        self._put(_QUERY, {"query_id": query.id, "kind": kind._value_})
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------
 
@@ -412,6 +335,8 @@ class Stepper:
         metrics.steps += 1
         metrics.cpu_us += round(used * 1e6)
         metrics.elapsed_ms = now - execution.started_at
+        if isinstance(outcome, _RAN):
+            execution.custom = self._stats.kept()
         checkpoint: Checkpoint | None = None
         if isinstance(outcome, Paused):
             execution.status = EXECUTION.next(execution.status, ExecutionStatus.PAUSED)
@@ -434,7 +359,7 @@ class Stepper:
         session.updated_at = now
         execution.last_step = number
         commit.steps = [Step(number, parent, execution.id, now, self._first_seq, self._events, checkpoint)]
-        commit.asked, commit.closed, commit.errors = self._asked, work.closed, self._errors
+        commit.asked, commit.closed, commit.errors = self._asking.asked, work.closed, self._errors
         if work.started is not None and not work.durable:
             commit.new_executions = [execution]
         else:
@@ -456,7 +381,7 @@ class Stepper:
                     query.answer = Answer()
                 self._close_query(query, QueryState.ANSWERED if rang else QueryState.CANCELLED)
         if due is not None:
-            self._add(None, QueryKind.TIMER, {"wake_at": due})
+            self._asking.add(None, QueryKind.TIMER, {"wake_at": due}, self._time)
 
     def _due(self) -> int | None:
         due: int | None = None
@@ -539,7 +464,8 @@ class Stepper:
         if sandbox.memory > metrics.peak_memory:
             metrics.peak_memory = sandbox.memory
         metrics.checkpoint_bytes += len(sealed)
-        self._put(_CHECKPOINT, {"number": number, "bytes": len(sealed), "spent": metrics.spent_row()})
+        told = {"number": number, "bytes": len(sealed), "spent": metrics.spent_row()}
+        self._put(_CHECKPOINT, told | {"custom": self._execution.custom} if self._execution.custom else told)
         waiting, wake_at = [], None
         for query in resident.open.values():
             if query.guest_id is not None:

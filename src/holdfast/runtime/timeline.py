@@ -73,6 +73,7 @@ class _Place:
     metrics: Metrics = field(default_factory=Metrics)
     queries: list[Query] = field(default_factory=list)
     starts: bool = False
+    custom: dict[str, Any] = field(default_factory=dict)
 
     @property
     def prompts(self) -> list[tuple[int, int]]:
@@ -85,12 +86,16 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if not resident.shelved.version.baked:
         raise LibraryNotCached("this session could not start: there is nothing to go on from")
     number = session.head if number is None else number
+    if not number and session.family is not None:
+        raise CheckpointNotFound("a branch of a fork begins in the middle of another session: go back there instead")
     origin = Origin(session.id, number) if number else _beginning(core, session)
     if origin is None:
         return _Place(0, None, starts=bool(resident.shelved.startup))
     if number == session.head and session.state is SessionState.PAUSED:
-        assert resident.execution is not None
-        return _Place(number, origin, resident.execution, resident.execution.metrics, list(resident.open.values()))
+        execution = resident.execution
+        assert execution is not None
+        queries = list(resident.open.values())
+        return _Place(number, origin, execution, execution.metrics, queries, custom=execution.custom)
     if origin.number == 0:  # taken over from a session that is gone, and what was waited for there is gone with it
         first = StartUp.first(core.store, origin.session_id)
         if session.head and first is not None and first.parent_id is not None:
@@ -104,7 +109,14 @@ def _place(core: Core, resident: Resident, number: int | None) -> _Place:
     if node.wake_at is not None:
         asked = queries[0].asked_at if queries else node.created_at
         queries.append(Query(origin.session_id, 0, execution.id, QueryKind.TIMER, {"wake_at": node.wake_at}, asked))
-    return _Place(number, origin, execution, _metrics_at(core.store, origin), queries)
+    metrics, custom = _counted_at(core.store, origin)
+    return _Place(number, origin, execution, metrics, queries, custom=custom)
+
+
+def here(core: Core, resident: Resident) -> Origin | None:
+    """Where the image of a session's present state is. None: it is the template."""
+    session = resident.session
+    return Origin(session.id, session.head) if session.head else _beginning(core, session)
 
 
 def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
@@ -116,9 +128,10 @@ def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
     return ended_well and execution.path != shelved.startup[-1].path
 
 
-def _metrics_at(store: Store, at: Origin) -> Metrics:
-    """What an execution had asked, and been told, at a checkpoint: the last event of its step tells."""
-    return Metrics.from_spent(store.step_events(at)[-1].payload["spent"])
+def _counted_at(store: Store, at: Origin) -> tuple[Metrics, dict[str, Any]]:
+    """What an execution had asked, been told, and counted itself at a checkpoint: the last event of its step tells."""
+    told = store.step_events(at)[-1].payload
+    return Metrics.from_spent(told["spent"]), told.get("custom", {})
 
 
 def _beginning(core: Core, session: Session) -> Origin | None:
@@ -151,6 +164,7 @@ def _go_on(session: Session, place: _Place, now: int, message: str, *, renumber:
         budget=before.budget,
         parent_id=before.id,
         env=before.env,
+        custom=dict(place.custom),
     )
     execution.metrics.steps = 1
     session.llm_calls += len(place.prompts)
@@ -190,6 +204,8 @@ class Fork(Job):
     ) -> None:
         self._number, self._count, self._name, self._meta, self._reply = number, count, name, meta, reply
         self.forks: list[Session] = []
+        self.wait_for_tools = False
+        """Whether what they wait for may be a tool of this process, which is begun at once then."""
 
     def check(self, core: Core, resident: Resident) -> None:
         if self._number is not None and not 0 <= self._number <= resident.session.steps:
@@ -210,9 +226,10 @@ class Fork(Job):
         if reply is not None and self._count > 1:
             drawn, number = self._draw(store, reply, ids, place.number)
             if drawn != ids:
-                ids, made = drawn, _found(store, drawn)
+                ids, made = drawn, those_there(store, drawn)
             if number != place.number:
                 place = _place(core, resident, number)
+        self.wait_for_tools = any(query.kind is QueryKind.TOOL for query in place.queries)
         now = core.now(resident)
         commits = [self._commit(core, fork, resident.session, place, now) for fork in ids if fork not in made]
         if reply is None:
@@ -266,7 +283,7 @@ class Fork(Job):
         return self.forks
 
 
-def _found(store: Store, ids: Sequence[UUID]) -> dict[UUID, Session]:
+def those_there(store: Store, ids: Sequence[UUID]) -> dict[UUID, Session]:
     """Those of these sessions that are there."""
     found: dict[UUID, Session] = {}
     for session_id in ids:

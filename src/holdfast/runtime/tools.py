@@ -2,7 +2,7 @@
 
 A tool that must not run twice is noted as started before it runs. Whoever finds it so, and nobody runs it, tells the script that nobody
 knows. What comes of a tool is an answer like any other. If nobody wants it any more, because the execution was cancelled or somebody
-else answered, a native one is told to stop.
+else answered, a native one is told to stop. Forks are waited for in the same way, in every process (`joining.py`).
 """
 
 import asyncio
@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from holdfast.capabilities import modules
-from holdfast.domain import Answer, HoldfastError, Query, QueryKind, StateConflict
+from holdfast.domain import Answer, HoldfastError, Query, QueryKind, Session, StateConflict
 from holdfast.runtime._errors import HostFailed
 from holdfast.runtime._plain import checked
+from holdfast.runtime.branches import FORK, is_birth
 from holdfast.runtime.effects import Tool
-from holdfast.runtime.jobs import Answers, StartTool, Turn
+from holdfast.runtime.forking import Born
+from holdfast.runtime.jobs import Answers, StartTool
+from holdfast.runtime.joining import Joining
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.threads import Threads
 from holdfast.sandbox import HostError, values
@@ -42,12 +45,12 @@ class Tools:
         self._runtime, self._own = runtime, own
         self._running: dict[UUID, dict[int, threading.Event]] = {}
         self._threads = Threads(_MOST_AT_ONCE, "holdfast-native")
+        self.joining = Joining(runtime)
 
-    def is_own(self, turn: Turn, query: Query) -> bool:
+    def is_own(self, session: Session, query: Query) -> bool:
         """Whether a query waits for a tool that runs here."""
         if query.kind is not QueryKind.TOOL:
             return False
-        session = turn.session
         shelved = self._runtime.core.shelf.peek(session.template_id, session.template_version)
         name = query.payload["name"]
         return shelved is not None and (name in shelved.tools or name in shelved.waiting)
@@ -56,7 +59,7 @@ class Tools:
         """Whether a query may be for a tool of this process, which does not run it."""
         name = query.payload["name"]
         module, _, function = name.partition(".")
-        known = name in self._own or (module in modules() and function in modules()[module].waiting())
+        known = name in self._own or name == FORK or (module in modules() and function in modules()[module].waiting())
         return known and query.number not in self._running.get(query.session_id, ())
 
     def settle(self, resident: Resident) -> None:
@@ -64,9 +67,8 @@ class Tools:
         for number, stop in self._running.get(resident.id, {}).items():
             if number not in resident.open:
                 stop.set()
+                self.joining.wake(resident.id, number)
         shelved = resident.shelved
-        if not shelved.tools and not shelved.waiting:
-            return
         running = self._running.get(resident.id, {})
         room = _MOST_OF_ONE - sum(number in running for number in resident.open)
         for query in resident.open.values():
@@ -80,6 +82,11 @@ class Tools:
         name = query.payload["name"]
         native, tool = resident.waiting.get(name), resident.shelved.tools.get(name)
         stop = threading.Event()
+        if name == FORK:
+            work = self._born(query) if is_birth(resident.session, query) else self._join(query)
+            self._running.setdefault(query.session_id, {})[query.number] = stop
+            self._runtime.spawn(work)
+            return
         run: Callable[[], Awaitable[Answer]]
         if native is not None:
             once = native.once
@@ -108,10 +115,30 @@ class Tools:
         except HoldfastError as error:
             _log.info("the answer of a tool was not needed: %s", error)
         finally:
-            running = self._running[query.session_id]
-            running.pop(query.number).set()  # if this was cancelled, its thread may still run
-            if not running:
-                del self._running[query.session_id]
+            self._over(query)
+
+    async def _join(self, query: Query) -> None:
+        try:
+            await self.joining.join(query)
+        except HoldfastError as error:
+            _log.info("a fork has to be looked at again: %s", error)
+        finally:
+            self._over(query)
+
+    async def _born(self, query: Query) -> None:
+        """A branch that was not told yet which one it is: whoever made it has died, or is about to."""
+        try:
+            await self._runtime.submit(query.session_id, Born(query.number))
+        except HoldfastError as error:
+            _log.info("a branch could not begin yet: %s", error)
+        finally:
+            self._over(query)
+
+    def _over(self, query: Query) -> None:
+        running = self._running[query.session_id]
+        running.pop(query.number).set()  # if this was cancelled, its thread may still run
+        if not running:
+            del self._running[query.session_id]
 
     async def _is_taken(self, query: Query, answer: Answer) -> bool:
         """Whether the store has the answer of a tool. If it cannot be reached now, the answer is worth another try."""
@@ -124,8 +151,9 @@ class Tools:
 
     def forget(self, session_id: UUID) -> None:
         """A session is gone: nobody waits for its tools."""
-        for stop in self._running.get(session_id, {}).values():
+        for number, stop in self._running.get(session_id, {}).items():
             stop.set()
+            self.joining.wake(session_id, number)
 
     def close(self) -> None:
         """Tells all that run to stop. What must not run twice is uncertain then."""

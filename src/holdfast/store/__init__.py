@@ -26,6 +26,7 @@ from holdfast.store.protocol import (
     StateRow,
     StateWrite,
     Store,
+    StrategyFigures,
     ToldStep,
 )
 
@@ -49,6 +50,7 @@ __all__ = [
     "StoreTooNew",
     "StoreUnavailable",
     "StoreUnknown",
+    "StrategyFigures",
     "ToldStep",
     "open_store",
 ]

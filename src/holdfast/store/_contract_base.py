@@ -17,6 +17,7 @@ from holdfast.domain import (
     Execution,
     ExecutionKind,
     ExecutionStatus,
+    Family,
     HoldfastError,
     Limits,
     Metrics,
@@ -222,6 +223,7 @@ def full_session(template: Template) -> dict[str, Any]:
         "tokens": 11,
         "last_error": NASTY,
         "worktree": Worktree("w", NASTY, "/a"),
+        "family": Family(uuid4(), uuid4(), 7, 255, 8),
     }
 
 
@@ -253,6 +255,7 @@ def full_execution(session_id: UUID) -> Execution:
         budget=Budget(max_elapsed_ms=4),
         parent_id=uuid4(),
         env={NASTY: [NASTY, None]},
+        custom={"score": 0.5, NASTY: [NASTY, None]},
     )
 
 
@@ -269,5 +272,5 @@ def full_query(session_id: UUID, number: int) -> Query:
         deadline=T0 + 2,
         started_at=T0 + 3,
         closed_at=T0 + 4,
-        answer=Answer([NASTY, 0, False, None], {"message": NASTY}, {"tokens": 3}),
+        answer=Answer([NASTY, 0, False, None], {"message": NASTY}, {"tokens": 3}, NASTY, "length"),
     )

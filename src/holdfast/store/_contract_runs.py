@@ -3,8 +3,20 @@
 from dataclasses import replace
 from uuid import uuid4
 
-from holdfast.domain import Answer, Event, ExecutionStatus, QueryKind, QueryState
+from holdfast.domain import (
+    Answer,
+    Event,
+    ExecutionKind,
+    ExecutionStatus,
+    Family,
+    Metrics,
+    QueryKind,
+    QueryState,
+    SessionState,
+    Tokens,
+)
 from holdfast.store._contract_base import NASTY, T0, Samples, codes, full_execution, full_query, pages, refused
+from holdfast.store.protocol import StrategyFigures
 
 
 class RunContract(Samples):
@@ -63,6 +75,78 @@ class RunContract(Samples):
         assert ids(uuid4()) == []
         found = pages(lambda **page: self.store.list_executions(first.id, **page), 2)
         assert [[execution.id for execution in page] for page in found] == [of_first[:2], of_first[2:]]
+
+    def test_executions_are_listed_by_kind_and_without_those_of_branches(self) -> None:
+        root = self.new_session()
+        branch = self.new_session(family=Family(root.id, root.id, 1, 0, 1))
+        kinds = (ExecutionKind.STRATEGY, ExecutionKind.REPL, ExecutionKind.STRATEGY)
+        made = [self.execution(root, kind=kind) for kind in kinds] + [self.execution(branch, kind=ExecutionKind.STRATEGY)]
+        self.change(root, new_executions=made[:3])
+        self.change(branch, new_executions=made[3:])
+
+        def found(*args: object, **filters: object) -> list[int]:
+            ids = [execution.id for execution in self.store.list_executions(*args, **filters).items]  # type: ignore[arg-type]
+            return [[each.id for each in made].index(one) for one in ids]
+
+        assert found(kinds=[ExecutionKind.STRATEGY]) == [3, 2, 0]
+        assert found(kinds=[ExecutionKind.STRATEGY], roots=True) == [2, 0]
+        assert found(roots=True) == [2, 1, 0]
+        assert found(root.id, kinds=[ExecutionKind.REPL, ExecutionKind.STARTUP]) == [1]
+        assert found(branch.id, roots=True) == []
+
+    def test_executions_are_listed_by_the_name_of_their_strategy(self) -> None:
+        session = self.new_session()
+        kinds = {kind: {"kind": kind} for kind in (ExecutionKind.STRATEGY, ExecutionKind.RUN_FILE)}
+        made = [self.execution(session, path=path, **kinds[kind]) for kind in kinds for path in ("b", "B", NASTY)]
+        self.change(session, new_executions=made)
+        for index, path in enumerate(("b", "B", NASTY)):
+            for of in ((), (session.id,)):
+                assert [one.id for one in self.store.list_executions(*of, strategy=path).items] == [made[index].id]
+        assert self.store.list_executions(strategy="%").items == []
+        assert self.store.list_executions(uuid4(), strategy="b").items == []
+
+    def test_figures_of_strategies_that_have_ended_are_sums_by_name(self) -> None:
+        root = self.new_session()
+        branch = self.new_session(family=Family(root.id, root.id, 1, 0, 1))
+        one = Metrics(7, 1, 1, 1, 1, 3, 1, 2, 10, 20, prompt_tokens=Tokens(30), answer_tokens=Tokens(40))
+        nasty = Metrics(elapsed_ms=1 << 40)
+        strategy = {"kind": ExecutionKind.STRATEGY, "metrics": one, "status": ExecutionStatus.OK}
+        made = [
+            self.execution(root, path="b", **strategy),
+            self.execution(root, path="b", **strategy | {"status": ExecutionStatus.ERROR}),
+            self.execution(root, path="B", **strategy, started_at=T0 - 1),
+            self.execution(root, path=NASTY, **strategy | {"metrics": nasty}),
+            self.execution(root, path="b", **strategy | {"kind": ExecutionKind.RUN_FILE}),
+            self.execution(root, path="b", **strategy | {"status": ExecutionStatus.PAUSED}),
+            self.execution(root, path="c", **strategy | {"status": ExecutionStatus.RUNNING}),
+        ]
+        self.change(root, new_executions=made)
+        self.change(branch, new_executions=[self.execution(branch, path="b", **strategy)])
+        twice = StrategyFigures("b", 2, 14, 4, 6, 20, 40, 60, 80)
+        large = StrategyFigures(NASTY, 1, 1 << 40, 0, 0, 0, 0, 0, 0)
+        once = StrategyFigures("B", 1, 7, 2, 3, 10, 20, 30, 40)
+        assert self.store.strategy_figures() == [once, twice, large]
+        assert self.store.strategy_figures(T0) == [twice, large]
+        assert self.store.strategy_figures(T0 + 1) == []
+
+    def test_branches_are_orphans_when_nobody_waits_for_their_fork(self) -> None:
+        root = self.new_session(state=SessionState.PAUSED)
+        states = (SessionState.PAUSED, SessionState.RUNNING, SessionState.READY, SessionState.CLOSED)
+        families = [Family(root.id, root.id, 3, index, 1) for index in range(len(states))]
+        made = [self.new_session(state=state, family=family) for state, family in zip(states, families, strict=True)]
+        self.new_session(state=SessionState.PAUSED)
+        grandchild = self.new_session(state=SessionState.PAUSED, family=Family(root.id, made[0].id, 1, 0, 2))
+        fork = self.query(root, 3, kind=QueryKind.TOOL, payload={"name": "holdfast.fork"})
+        root = self.change(root, asked=[self.query(root, 2), fork])
+        self.change(made[0], asked=[self.query(made[0], 1, kind=QueryKind.TOOL, payload={"name": "holdfast.fork"})])
+        assert self.store.list_orphans() == []
+        self.change(root, closed=[replace(fork, state=QueryState.CANCELLED)])
+        found = self.store.list_orphans()
+        assert [(each.id, each.family) for each in found] == [(each.id, each.family) for each in made[:2]]
+        assert [each.id for each in self.store.list_orphans(limit=1)] == [made[0].id]
+        self.store.delete_session(root.id)
+        self.store.delete_session(made[0].id)
+        assert [each.id for each in self.store.list_orphans()] == [made[1].id, grandchild.id]
 
     def test_events_come_in_order_and_from_where_one_asks(self) -> None:
         session = self.new_session()

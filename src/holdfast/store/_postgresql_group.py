@@ -56,8 +56,8 @@ def parameters(commits: Sequence[Commit]) -> list[bytes]:
 
 # The columns of the statement's arrays, a letter each. i: bigint, u: uuid, t: text, b: bytea
 _SESSION: Final = "uiiiititittiiiuiiiuiitiit"
-_NEW_EXECUTION: Final = "iutiittiiitttt"
-_EXECUTION: Final = "iutiiitttt"
+_NEW_EXECUTION: Final = "iutiitttiiittttt"
+_EXECUTION: Final = "iutiiittttt"
 _STEP: Final = "iiiuiiitiitbui"
 _ASKED: Final = "iiuttiiitiit"
 _CLOSED: Final = "iitiit"

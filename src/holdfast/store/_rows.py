@@ -24,6 +24,7 @@ from holdfast.domain import (
     Execution,
     ExecutionKind,
     ExecutionStatus,
+    Family,
     InvalidValue,
     Metrics,
     Node,
@@ -40,7 +41,7 @@ from holdfast.domain import (
     Worktree,
 )
 from holdfast.store._errors import StoreDamaged
-from holdfast.store.protocol import Begun, Commit, Effect, Link, Page, Reply, StateRow, StateWrite
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Page, Reply, StateRow, StateWrite, StrategyFigures
 
 Row = tuple[Any, ...]
 
@@ -166,11 +167,20 @@ def version_of(template_id: UUID, row: Row) -> TemplateVersion:
 
 
 def session_fixed_row(session: Session) -> Row:
-    """id, template_id, created_at, origin_session, origin_number, worktree"""
-    origin = session.origin
-    origin_session, origin_number = (None, None) if origin is None else (origin.session_id.bytes, origin.number)
-    worktree = pack_some(session.worktree)
-    return session.id.bytes, session.template_id.bytes, session.created_at, origin_session, origin_number, worktree
+    """id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch"""
+    origin, family = session.origin, session.family
+    return (
+        session.id.bytes,
+        session.template_id.bytes,
+        session.created_at,
+        *((None, None) if origin is None else (origin.session_id.bytes, origin.number)),
+        pack_some(session.worktree),
+        *(
+            (None, None, None)
+            if family is None
+            else (family.parent.bytes, family.query, pack([family.root.hex, family.index, family.depth]))
+        ),
+    )
 
 
 def session_row(session: Session) -> Row:
@@ -203,9 +213,9 @@ def session_row(session: Session) -> Row:
 
 def session_of(row: Row) -> Session:
     """The order of `session_fixed_row` and then `session_row`."""
-    session_id, template_id, created_at, origin_session, origin_number, worktree = row[:6]
-    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[6:18]
-    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[18:]
+    session_id, template_id, created_at, origin_session, origin_number, worktree, *family = row[:9]
+    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[9:21]
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[21:]
     return Session(
         UUID(bytes=session_id),
         UUID(bytes=template_id),
@@ -231,7 +241,13 @@ def session_of(row: Row) -> Session:
         tokens,
         None if last_error is None else read_plain(last_error),
         None if worktree is None else Worktree(*unpack(worktree)),
+        None if family[0] is None else _family_of(*family),
     )
+
+
+def _family_of(parent: bytes, query: int, rest: str) -> Family:
+    root, index, depth = unpack(rest)
+    return Family(UUID(hex=root), UUID(bytes=parent), query, index, depth)
 
 
 def origin_of(session_id: bytes | None, number: int | None) -> Origin | None:
@@ -242,8 +258,10 @@ def origin_of(session_id: bytes | None, number: int | None) -> Origin | None:
 
 
 def execution_fixed_row(execution: Execution) -> Row:
-    """id, kind, started_at, first_step"""
-    return execution.id.bytes, execution.kind._value_, execution.started_at, execution.first_step
+    """id, kind, started_at, first_step, strategy: by that figures are kept, so it is NULL for all other kinds."""
+    kind = execution.kind
+    strategy = plain(execution.path or "") if kind is ExecutionKind.STRATEGY else None
+    return execution.id.bytes, kind._value_, execution.started_at, execution.first_step, strategy
 
 
 def execution_given(execution: Execution) -> str:
@@ -253,7 +271,7 @@ def execution_given(execution: Execution) -> str:
 
 
 def execution_row(execution: Execution) -> Row:
-    """What may change: status, last_step, seq, ended_at, result, error, metrics, budget"""
+    """What may change: status, last_step, seq, ended_at, result, error, metrics, budget, custom"""
     result, error, budget = execution.result, execution.error, execution.budget
     return (
         execution.status._value_,
@@ -264,13 +282,14 @@ def execution_row(execution: Execution) -> Row:
         None if error is None else pack(error),
         pack(execution.metrics.as_row()),
         None if budget is None else pack(budget.as_dict()),
+        pack(execution.custom) if execution.custom else None,
     )
 
 
 def execution_of(session_id: UUID, row: Row) -> Execution:
     """The order of `execution_fixed_row`, then `execution_given`, then `execution_row`."""
-    execution_id, kind, started_at, first_step, given = row[:5]
-    status, last_step, seq, ended_at, result, error, metrics, budget = row[5:]
+    execution_id, kind, started_at, first_step, _, given = row[:6]
+    status, last_step, seq, ended_at, result, error, metrics, budget, custom = row[6:]
     code, path, args, parent, env = unpack(given)
     return Execution(
         UUID(bytes=execution_id),
@@ -291,7 +310,27 @@ def execution_of(session_id: UUID, row: Row) -> Execution:
         None if budget is None else Budget(**unpack(budget)),
         None if parent is None else UUID(hex=parent),
         env,
+        {} if custom is None else unpack(custom),
     )
+
+
+def figures_row(metrics: Metrics) -> list[int]:
+    """What one run adds to the figures of its strategy, in the order of `StrategyFigures` after the name."""
+    return [
+        1,
+        metrics.elapsed_ms,
+        metrics.llm_calls,
+        metrics.rounds,
+        metrics.prompt_chars,
+        metrics.answer_chars,
+        metrics.prompt_tokens.tokens,
+        metrics.answer_tokens.tokens,
+    ]
+
+
+def figures_of(row: Row) -> StrategyFigures:
+    """strategy, and then as in `StrategyFigures`."""
+    return StrategyFigures(read_plain(row[0]), *map(int, row[1:]))
 
 
 # ---- steps -------------------------------------------------------------------------------------------------------------------------

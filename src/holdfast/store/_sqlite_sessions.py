@@ -10,6 +10,7 @@ from holdfast.domain import (
     ErrorEntry,
     Event,
     Execution,
+    ExecutionKind,
     ExecutionNotFound,
     ExecutionStatus,
     Node,
@@ -29,6 +30,7 @@ from holdfast.store._rows import (
     error_of,
     events_of,
     execution_of,
+    figures_of,
     link_of,
     node_of,
     nodes_of,
@@ -39,10 +41,10 @@ from holdfast.store._rows import (
 )
 from holdfast.store._sqlite_commits import NUMBER_BITS, Committer
 from holdfast.store._sqlite_file import File
-from holdfast.store.protocol import Link, Loaded, Page
+from holdfast.store.protocol import Link, Loaded, Page, StrategyFigures
 
 _END: Final = (1 << 63) - 1
-_SESSION_COLUMNS: Final = 25
+_SESSION_COLUMNS: Final = 28
 
 
 class SessionReads:
@@ -116,6 +118,10 @@ class SessionReads:
         with self._file.read() as connection:
             return [session_of(row) for row in connection.execute(self._sql["list_forks"], (session_id.bytes,))]
 
+    def list_orphans(self, *, limit: int = 1000) -> list[Session]:
+        with self._file.read() as connection:
+            return [session_of(row) for row in connection.execute(self._sql["list_orphans"], (limit,))]
+
     # ---- executions and events
 
     def get_execution(self, execution_id: UUID) -> Execution:
@@ -130,6 +136,9 @@ class SessionReads:
         session_id: UUID | None = None,
         *,
         statuses: Sequence[ExecutionStatus] = (),
+        kinds: Sequence[ExecutionKind] = (),
+        strategy: str | None = None,
+        roots: bool = False,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
@@ -137,6 +146,9 @@ class SessionReads:
             "session_id": None if session_id is None else session_id.bytes,
             "after": _END if after is None else read_cursor("e", after)[0],
             "statuses": _words(statuses),
+            "kinds": _words(kinds),
+            "strategy": None if strategy is None else plain(strategy),
+            "roots": roots,
             "limit": limit + 1,
         }
         sql = self._sql["list_executions" if session_id is None else "list_executions_of_session"]
@@ -144,6 +156,10 @@ class SessionReads:
             rows = connection.execute(sql, values).fetchall()
             found = [execution_of(UUID(bytes=row[1]), row[2:]) for row in rows[:limit]]
             return Page(found, cursor("e", rows[limit - 1][0]) if len(rows) > limit else None)
+
+    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
+        with self._file.read() as connection:
+            return [figures_of(row) for row in connection.execute(self._sql["strategy_figures"], (since,))]
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         events: list[Event] = []

@@ -8,7 +8,7 @@ Each test has an empty store of its own, which is closed afterwards. A store tha
 again, in `reopen`. What the protocol leaves open is settled here:
 
 - What an execution was asked to do, `kind`, `started_at`, `first_step`, `input`, `path`, `args` and `parent_id`, is written when it is new;
-  of a session so are `template_id`, `created_at` and `origin`. A later commit does not change them.
+  of a session so are `template_id`, `created_at`, `origin`, `worktree` and `family`. A later commit does not change them.
 - Lists that are newest first go by the order in which things were added to the store, not by anybody's clock.
 - Number 0 has a chain but no node. A checkpoint that another session needs cannot be pruned, nor its session deleted, before that
   session has been given another base: whoever tries gets `VersionConflict`, since the fork has come in between.

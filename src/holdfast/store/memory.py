@@ -10,14 +10,17 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
+    EXECUTION,
     Checkpoint,
     CheckpointNotFound,
     ErrorEntry,
     ErrorEntryNotFound,
     Event,
     Execution,
+    ExecutionKind,
     ExecutionNotFound,
     ExecutionStatus,
+    Family,
     HoldfastError,
     NameTaken,
     Node,
@@ -50,8 +53,8 @@ from holdfast.store._memory_commits import (
 )
 from holdfast.store._memory_feed import FeedReads
 from holdfast.store._memory_state import StateReads
-from holdfast.store._rows import cursor, nearest, pack, read_cursor, unpack, version_of, version_row
-from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
+from holdfast.store._rows import cursor, figures_row, nearest, pack, read_cursor, unpack, version_of, version_row
+from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures
 
 Item = TypeVar("Item")
 
@@ -224,6 +227,18 @@ class MemoryStore(FeedReads, StateReads):
         with self._lock:
             Writing(self._kept).delete(session_id, rebased)
 
+    def list_orphans(self, *, limit: int = 1000) -> list[Session]:
+        with self._lock:
+            active = (SessionState.RUNNING, SessionState.PAUSED)
+            found = (
+                s for s in self._kept.sessions.values() if s.state in active and s.family and not self._is_awaited(s.family)
+            )
+            return [copy_session(session) for session in itertools.islice(found, limit)]
+
+    def _is_awaited(self, family: Family) -> bool:
+        query = self._kept.queries.get(family.parent, {}).get(family.query)
+        return query is not None and query.state is QueryState.OPEN
+
     # ---- what sessions have
 
     def get_execution(self, execution_id: UUID) -> Execution:
@@ -238,6 +253,9 @@ class MemoryStore(FeedReads, StateReads):
         session_id: UUID | None = None,
         *,
         statuses: Sequence[ExecutionStatus] = (),
+        kinds: Sequence[ExecutionKind] = (),
+        strategy: str | None = None,
+        roots: bool = False,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
@@ -246,9 +264,25 @@ class MemoryStore(FeedReads, StateReads):
             found = (
                 execution
                 for execution in reversed(self._kept.executions.values())
-                if (session_id is None or execution.session_id == session_id) and (not statuses or execution.status in statuses)
+                if (session_id is None or execution.session_id == session_id)
+                and (not statuses or execution.status in statuses)
+                and (not kinds or execution.kind in kinds)
+                and (strategy is None or (execution.kind is ExecutionKind.STRATEGY and execution.path == strategy))
+                and not (roots and self._kept.sessions[execution.session_id].family)
             )
             return _page("e", found, lambda execution: (-keys[execution.id],), copy_execution, limit, after)
+
+    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
+        figures: dict[str, list[int]] = {}
+        with self._lock:
+            for execution in self._kept.executions.values():
+                if execution.kind is not ExecutionKind.STRATEGY or execution.started_at < since:
+                    continue
+                if EXECUTION.is_final(execution.status) and self._kept.sessions[execution.session_id].family is None:
+                    taken = figures_row(execution.metrics)
+                    known = figures.get(execution.path or "", [0] * len(taken))
+                    figures[execution.path or ""] = [sum(pair) for pair in zip(known, taken, strict=True)]
+        return [StrategyFigures(name, *figures[name]) for name in sorted(figures)]
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         with self._lock:

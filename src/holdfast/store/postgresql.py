@@ -11,6 +11,7 @@ from holdfast.domain import (
     ErrorEntryNotFound,
     Event,
     Execution,
+    ExecutionKind,
     ExecutionNotFound,
     ExecutionStatus,
     HoldfastError,
@@ -40,11 +41,11 @@ from holdfast.store._postgresql_schema import migrate
 from holdfast.store._postgresql_state import StateReads
 from holdfast.store._rows import Row, cursor, pack, plain, read_cursor, read_plain, unpack
 from holdfast.store._sql import load_migrations, load_queries
-from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply
+from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures
 
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
-_SESSION: Final = 25
+_SESSION: Final = 28
 """How many columns a session has."""
 
 
@@ -266,10 +267,20 @@ class PostgresqlStore(FeedReads, StateReads):
         session_id: UUID | None = None,
         *,
         statuses: Sequence[ExecutionStatus] = (),
+        kinds: Sequence[ExecutionKind] = (),
+        strategy: str | None = None,
+        roots: bool = False,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
-        given = {"after": _position("e", after, _LAST)[0], "session_id": session_id, "statuses": _values(statuses)}
+        given = {
+            "after": _position("e", after, _LAST)[0],
+            "session_id": session_id,
+            "statuses": _values(statuses),
+            "kinds": _values(kinds),
+            "strategy": None if strategy is None else plain(strategy),
+            "roots": roots,
+        }
         return self._page(
             "list_executions",
             given,
@@ -277,6 +288,9 @@ class PostgresqlStore(FeedReads, StateReads):
             lambda row: _rows.execution_of(UUID(bytes=row[1]), row[2:]),
             lambda row: cursor("e", row[0]),
         )
+
+    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
+        return [_rows.figures_of(row) for row in self._all("strategy_figures", (since,))]
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         rows = self._all("list_events", {"id": execution_id, "after": after_seq, "limit": limit})
@@ -376,6 +390,9 @@ class PostgresqlStore(FeedReads, StateReads):
 
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         return [UUID(bytes=row[0]) for row in self._all("list_interrupted", (limit,))]
+
+    def list_orphans(self, *, limit: int = 1000) -> list[Session]:
+        return [_rows.session_of(row) for row in self._all("list_orphans", (limit,))]
 
     def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
         return [(wake_at, UUID(bytes=session_id)) for wake_at, session_id in self._all("list_due", (until, limit))]

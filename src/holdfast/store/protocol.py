@@ -16,6 +16,7 @@ from holdfast.domain import (
     ErrorEntry,
     Event,
     Execution,
+    ExecutionKind,
     ExecutionStatus,
     HoldfastError,
     Node,
@@ -167,6 +168,21 @@ class StateRow(NamedTuple):
     expires_at: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StrategyFigures:
+    """What the runs of a strategy took, all together."""
+
+    name: str
+    count: int
+    elapsed_ms: int
+    llm_calls: int
+    rounds: int
+    prompt_chars: int
+    answer_chars: int
+    prompt_tokens: int
+    answer_tokens: int
+
+
 class ToldStep(NamedTuple):
     """A step as those hear of it who follow what happens. `cursor` is where to go on after it."""
 
@@ -272,10 +288,16 @@ class Store(Protocol):
         session_id: UUID | None = None,
         *,
         statuses: Sequence[ExecutionStatus] = (),
+        kinds: Sequence[ExecutionKind] = (),
+        strategy: str | None = None,
+        roots: bool = False,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
-        """Newest first."""
+        """Newest first. `strategy`: only runs of the one of this name. `roots`: none of sessions that are branches of a script's fork."""
+
+    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
+        """Of runs that began from then on and have ended, by strategy; what branches took is in what the run took that forked them."""
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         """In order. `ExecutionNotFound`."""
@@ -373,6 +395,9 @@ class Store(Protocol):
 
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         """Sessions that run or start, and whose owner is none or dead."""
+
+    def list_orphans(self, *, limit: int = 1000) -> list[Session]:
+        """Branches of scripts' forks that run or wait, although nobody waits for the fork any more."""
 
     def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
         """Paused sessions that wait for the clock, and the time; soonest first."""

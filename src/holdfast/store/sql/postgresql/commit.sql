@@ -45,16 +45,18 @@ k AS MATERIALIZED (
 ),
 new_executions AS (
     INSERT INTO executions (
-        session, id, kind, started_at, first_step, given, status, last_step, seq, ended_at, result, error, metrics, budget
+        session, id, kind, started_at, first_step, strategy, given, status, last_step, seq, ended_at, result, error, metrics, budget,
+        custom
     )
     SELECT
-        k.keys[n.place], n.id, n.kind, n.started_at, n.first_step, n.given, n.status, n.last_step, n.seq, n.ended_at,
-        n.result, n.error, n.metrics, n.budget
+        k.keys[n.place], n.id, n.kind, n.started_at, n.first_step, n.strategy, n.given, n.status, n.last_step, n.seq, n.ended_at,
+        n.result, n.error, n.metrics, n.budget, n.custom
     FROM k, unnest(
-        $26::bigint[], $27::uuid[], $28::text[], $29::bigint[], $30::bigint[], $31::text[], $32::text[], $33::bigint[],
-        $34::bigint[], $35::bigint[], $36::text[], $37::text[], $38::text[], $39::text[]
+        $26::bigint[], $27::uuid[], $28::text[], $29::bigint[], $30::bigint[], $31::text[], $32::text[], $33::text[],
+        $34::bigint[], $35::bigint[], $36::bigint[], $37::text[], $38::text[], $39::text[], $40::text[], $41::text[]
     ) AS n (
-        place, id, kind, started_at, first_step, given, status, last_step, seq, ended_at, result, error, metrics, budget
+        place, id, kind, started_at, first_step, strategy, given, status, last_step, seq, ended_at, result, error, metrics, budget,
+        custom
     )
     WHERE k.keys[n.place] > 0
 ),
@@ -62,14 +64,14 @@ changed_executions AS (
     UPDATE executions AS e
     SET
         status = c.status, last_step = c.last_step, seq = c.seq, ended_at = c.ended_at, result = c.result, error = c.error,
-        metrics = c.metrics, budget = c.budget
+        metrics = c.metrics, budget = c.budget, custom = c.custom
     FROM (
         SELECT k.keys[c.place] AS session, c.*
         FROM k, unnest(
-            $40::bigint[], $41::uuid[], $42::text[], $43::bigint[], $44::bigint[], $45::bigint[], $46::text[], $47::text[],
-            $48::text[], $49::text[]
+            $42::bigint[], $43::uuid[], $44::text[], $45::bigint[], $46::bigint[], $47::bigint[], $48::text[], $49::text[],
+            $50::text[], $51::text[], $52::text[]
         ) AS c (
-            place, id, status, last_step, seq, ended_at, result, error, metrics, budget
+            place, id, status, last_step, seq, ended_at, result, error, metrics, budget, custom
         )
         OFFSET 0
     ) AS c
@@ -85,8 +87,8 @@ new_steps AS (
         k.keys[t.place], t.number, t.parent, t.execution_id, t.created_at, t.first_seq, t.last_seq, t.events, t.depth,
         t.wake_at, t.open, t.sealed, t.base_session, t.base_number
     FROM k, unnest(
-        $50::bigint[], $51::bigint[], $52::bigint[], $53::uuid[], $54::bigint[], $55::bigint[], $56::bigint[], $57::text[],
-        $58::bigint[], $59::bigint[], $60::text[], $61::bytea[], $62::uuid[], $63::bigint[]
+        $53::bigint[], $54::bigint[], $55::bigint[], $56::uuid[], $57::bigint[], $58::bigint[], $59::bigint[], $60::text[],
+        $61::bigint[], $62::bigint[], $63::text[], $64::bytea[], $65::uuid[], $66::bigint[]
     ) AS t (
         place, number, parent, execution_id, created_at, first_seq, last_seq, events, depth, wake_at, open, sealed,
         base_session, base_number
@@ -101,8 +103,8 @@ asked AS (
         k.keys[a.place], a.number, a.execution_id, a.kind, a.payload, a.asked_at, a.guest_id, a.deadline, a.state,
         a.started_at, a.closed_at, a.answer
     FROM k, unnest(
-        $64::bigint[], $65::bigint[], $66::uuid[], $67::text[], $68::text[], $69::bigint[], $70::bigint[], $71::bigint[],
-        $72::text[], $73::bigint[], $74::bigint[], $75::text[]
+        $67::bigint[], $68::bigint[], $69::uuid[], $70::text[], $71::text[], $72::bigint[], $73::bigint[], $74::bigint[],
+        $75::text[], $76::bigint[], $77::bigint[], $78::text[]
     ) AS a (
         place, number, execution_id, kind, payload, asked_at, guest_id, deadline, state, started_at, closed_at, answer
     )
@@ -115,7 +117,7 @@ closed AS (
     FROM (
         SELECT k.keys[d.place] AS session, d.*
         FROM k, unnest(
-            $76::bigint[], $77::bigint[], $78::text[], $79::bigint[], $80::bigint[], $81::text[]
+            $79::bigint[], $80::bigint[], $81::text[], $82::bigint[], $83::bigint[], $84::text[]
         ) AS d (
             place, number, state, started_at, closed_at, answer
         )
@@ -139,7 +141,7 @@ effects_gone AS (
 effects_put AS (
     INSERT INTO effects (session, position, data)
     SELECT k.keys[f.place], f.position, f.data
-    FROM k, unnest($82::bigint[], $83::bigint[], $84::text[]) AS f (place, position, data)
+    FROM k, unnest($85::bigint[], $86::bigint[], $87::text[]) AS f (place, position, data)
     WHERE k.keys[f.place] > 0
     ON CONFLICT (session, position) DO UPDATE SET data = excluded.data
 )
@@ -148,7 +150,7 @@ effects_put AS (
 -- An execution or a query that is to be changed must be there.
 SELECT k.keys,
     CASE WHEN (SELECT count(*) FROM changed_executions)
-        < (SELECT count(*) FROM unnest($40::bigint[]) AS p (place) WHERE k.keys[p.place] > 0) THEN refuse('HF001') END,
+        < (SELECT count(*) FROM unnest($42::bigint[]) AS p (place) WHERE k.keys[p.place] > 0) THEN refuse('HF001') END,
     CASE WHEN (SELECT count(*) FROM closed)
-        < (SELECT count(*) FROM unnest($76::bigint[]) AS p (place) WHERE k.keys[p.place] > 0) THEN refuse('HF002') END
+        < (SELECT count(*) FROM unnest($79::bigint[]) AS p (place) WHERE k.keys[p.place] > 0) THEN refuse('HF002') END
 FROM k

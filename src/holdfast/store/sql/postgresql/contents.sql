@@ -9,7 +9,22 @@ FROM executions AS e JOIN sessions AS s ON s.key = e.session
 WHERE e.key < %(after)s
     AND (%(session_id)s::uuid IS NULL OR e.session = (SELECT key FROM sessions WHERE id = %(session_id)s::uuid))
     AND (%(statuses)s::text[] IS NULL OR e.status = ANY(%(statuses)s::text[]))
+    AND (%(kinds)s::text[] IS NULL OR e.kind = ANY(%(kinds)s::text[]))
+    AND (%(strategy)s::text IS NULL OR e.strategy = %(strategy)s::text)
+    AND NOT (%(roots)s AND s.branch_of IS NOT NULL)
 ORDER BY e.key DESC LIMIT %(limit)s
+
+-- name: strategy_figures
+-- Where the counters are in `metrics` is said by Metrics.as_row. Names are sorted by code points.
+SELECT e.strategy, count(*), sum((e.m ->> 0)::bigint), sum((e.m ->> 7)::bigint), sum((e.m ->> 5)::bigint), sum((e.m ->> 8)::bigint),
+    sum((e.m ->> 9)::bigint), sum((e.m ->> 13)::bigint), sum((e.m ->> 15)::bigint)
+FROM (
+    SELECT strategy, session, metrics::json AS m FROM executions
+    WHERE strategy IS NOT NULL AND started_at >= %s AND status NOT IN ('running', 'paused')
+) AS e
+JOIN sessions AS s ON s.key = e.session
+WHERE s.branch_of IS NULL
+GROUP BY e.strategy ORDER BY e.strategy COLLATE "C"
 
 -- name: list_events
 -- The steps in which they are: each has one at least. Both seq and number go up within an execution. So where to begin is found by

@@ -1,13 +1,13 @@
 -- ---- columns, in the order of holdfast.store._rows
 
 -- name: session_columns
-s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.template_version, s.state, s.updated_at, s.name,
-s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries, s.execution_id, s.wake_at, s.seed, s.budget,
+s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.branch_of, s.branch_query, s.branch,
+s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries, s.execution_id, s.wake_at, s.seed, s.budget,
 s.llm_calls, s.tokens, s.last_error
 
 -- name: execution_columns
-e.id, e.kind, e.started_at, e.first_step, e.given, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error, e.metrics,
-e.budget
+e.id, e.kind, e.started_at, e.first_step, e.strategy, e.given, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error,
+e.metrics, e.budget, e.custom
 
 -- name: query_columns
 q.number, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, q.deadline, q.state, q.started_at, q.closed_at, q.answer
@@ -91,6 +91,14 @@ WHERE s.state IN ('starting', 'running') AND NOT EXISTS (
 )
 ORDER BY s.key LIMIT %s
 
+-- name: list_orphans
+SELECT {session_columns} FROM sessions AS s
+WHERE s.branch_of IS NOT NULL AND s.state IN ('running', 'paused') AND NOT EXISTS (
+    SELECT FROM sessions AS p JOIN queries AS q ON q.session = p.key
+    WHERE p.id = s.branch_of AND q.number = s.branch_query AND q.state = 'open'
+)
+ORDER BY s.key LIMIT %s
+
 -- name: list_due
 SELECT wake_at, id FROM sessions
 WHERE state = 'paused' AND wake_at IS NOT NULL AND wake_at <= %s
@@ -101,10 +109,10 @@ ORDER BY wake_at, key LIMIT %s
 -- name: new_session
 -- Only what never changes is real: the commit that follows in the same transaction writes the rest.
 INSERT INTO sessions (
-    id, template_id, created_at, origin_session, origin_number, worktree, template_version, state, updated_at, version, fence, head,
-    steps, queries, llm_calls, tokens, token
+    id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch, template_version, state,
+    updated_at, version, fence, head, steps, queries, llm_calls, tokens, token
 )
-VALUES (%s, %s, %s, %s, %s, %s, 0, 'starting', 0, -1, %s, 0, 0, 0, 0, 0, 0)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, 0, 'starting', 0, -1, %s, 0, 0, 0, 0, 0, 0)
 ON CONFLICT (id) DO NOTHING
 
 -- name: standing

@@ -1,12 +1,13 @@
 -- ---- columns, in the order of holdfast.store._rows
 
 -- name: session_columns
-s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree,
+s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.branch_of, s.branch_query, s.branch,
 s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries,
 s.execution_id, s.wake_at, s.seed, s.budget, s.llm_calls, s.tokens, s.last_error
 
 -- name: execution_columns
-e.id, e.kind, e.started_at, e.first_step, i.data, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error, e.metrics, e.budget
+e.id, e.kind, e.started_at, e.first_step, e.strategy, i.data, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error, e.metrics,
+e.budget, e.custom
 
 -- name: query_columns
 q.place & 0xfffffff, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, q.deadline, q.state, q.started_at, q.closed_at, q.answer
@@ -101,13 +102,27 @@ SELECT s.id, {execution_columns} FROM executions e JOIN inputs i ON i.execution 
 SELECT e.key, s.id, {execution_columns}
 FROM executions e JOIN inputs i ON i.execution = e.key JOIN sessions s ON s.key = e.session
 WHERE e.key < :after AND (:statuses = '' OR instr(:statuses, ',' || e.status || ','))
+AND (:kinds = '' OR instr(:kinds, ',' || e.kind || ',')) AND (:strategy IS NULL OR e.strategy = :strategy)
+AND (NOT :roots OR s.branch_of IS NULL)
 ORDER BY e.key DESC LIMIT :limit
 
 -- name: list_executions_of_session
 SELECT e.key, s.id, {execution_columns}
 FROM sessions s JOIN executions e INDEXED BY executions_of_session ON e.session = s.key JOIN inputs i ON i.execution = e.key
 WHERE s.id = :session_id AND e.key < :after AND (:statuses = '' OR instr(:statuses, ',' || e.status || ','))
+AND (:kinds = '' OR instr(:kinds, ',' || e.kind || ',')) AND (:strategy IS NULL OR e.strategy = :strategy)
+AND (NOT :roots OR s.branch_of IS NULL)
 ORDER BY e.key DESC LIMIT :limit
+
+-- Where the counters are in `metrics` is said by Metrics.as_row.
+-- name: strategy_figures
+SELECT e.strategy, count(*),
+    sum(json_extract(e.metrics, '$[0]')), sum(json_extract(e.metrics, '$[7]')), sum(json_extract(e.metrics, '$[5]')),
+    sum(json_extract(e.metrics, '$[8]')), sum(json_extract(e.metrics, '$[9]')),
+    sum(json_extract(e.metrics, '$[13]')), sum(json_extract(e.metrics, '$[15]'))
+FROM executions e INDEXED BY executions_strategies JOIN sessions s ON s.key = e.session
+WHERE e.strategy IS NOT NULL AND e.started_at >= ? AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
+GROUP BY e.strategy ORDER BY e.strategy
 
 -- name: execution_place
 SELECT session, first_step, last_step FROM executions WHERE id = ?
@@ -239,6 +254,12 @@ SELECT 1 FROM nodes WHERE node = ? AND expires_at > ?
 -- name: list_interrupted
 SELECT s.id FROM sessions s INDEXED BY sessions_busy LEFT JOIN nodes n ON n.node = s.owner AND n.expires_at > ?
 WHERE s.state IN ('starting', 'running') AND n.node IS NULL ORDER BY s.key LIMIT ?
+
+-- name: list_orphans
+SELECT {session_columns} FROM sessions s INDEXED BY sessions_branches
+LEFT JOIN sessions p ON p.id = s.branch_of
+LEFT JOIN queries q ON q.place = p.key << 28 | s.branch_query AND q.state = 'open'
+WHERE s.branch_of IS NOT NULL AND s.state IN ('running', 'paused') AND q.place IS NULL ORDER BY s.key LIMIT ?
 
 -- name: list_due
 SELECT wake_at, id FROM sessions INDEXED BY sessions_waking

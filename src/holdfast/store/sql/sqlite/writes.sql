@@ -7,7 +7,7 @@ UPDATE sessions SET
 WHERE key = ? AND id = ? AND version = ? AND fence = ?
 
 -- name: update_execution
-UPDATE executions SET status = ?, last_step = ?, seq = ?, ended_at = ?, result = ?, error = ?, metrics = ?, budget = ?
+UPDATE executions SET status = ?, last_step = ?, seq = ?, ended_at = ?, result = ?, error = ?, metrics = ?, budget = ?, custom = ?
 WHERE id = ? AND session = ?
 
 -- name: insert_step
@@ -28,18 +28,18 @@ UPDATE queries SET state = ?, started_at = ?, closed_at = ?, answer = ? WHERE pl
 
 -- name: insert_session
 INSERT INTO sessions (
-    id, template_id, created_at, origin_session, origin_number, worktree,
+    id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch,
     template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head,
     steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, token
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: session_marks
 SELECT key, version, fence, token FROM sessions WHERE id = ?
 
 -- name: insert_execution
 INSERT INTO executions (
-    session, id, kind, started_at, first_step, status, last_step, seq, ended_at, result, error, metrics, budget
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    session, id, kind, started_at, first_step, strategy, status, last_step, seq, ended_at, result, error, metrics, budget, custom
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: insert_input
 INSERT INTO inputs (execution, data) VALUES (?, ?)

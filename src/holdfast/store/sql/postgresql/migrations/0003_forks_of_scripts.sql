@@ -1,0 +1,10 @@
+-- A session that is a branch of a script's fork: of which session and query, and the rest of its family as JSON.
+
+ALTER TABLE sessions ADD COLUMN branch_of uuid, ADD COLUMN branch_query bigint, ADD COLUMN branch text;
+CREATE INDEX sessions_branches ON sessions (key) WHERE branch_of IS NOT NULL AND state IN ('running', 'paused');
+
+-- What a script counts itself, and the name of a strategy, by which figures are kept. So far all had the same.
+
+ALTER TABLE executions ADD COLUMN strategy text, ADD COLUMN custom text;
+UPDATE executions SET strategy = 'strategy' WHERE kind = 'strategy';
+CREATE INDEX executions_strategies ON executions (started_at) WHERE strategy IS NOT NULL;
