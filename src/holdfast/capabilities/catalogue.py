@@ -25,6 +25,7 @@ _OURS: Final = {
     "database": "database.module:Database",
     "http": "http.module:Http",
     "state": "state.module:State",
+    "card": "cards.module:Card",
     "env": "env:Env",
     "clock": "clock:Clock",
     "random": "entropy:Random",
@@ -62,7 +63,8 @@ def _check(module: Any, found: Mapping[str, Any]) -> None:
     if not isinstance(module, type) or not issubclass(module, NativeModule):
         raise TypeError("it is not a class that is derived from NativeModule")
     name = module.name
-    if not isinstance(name, str) or not name.isidentifier() or name != name.lower() or name in _BUILT_IN or name in found:
+    taken = {*_BUILT_IN, *found, "holdfast"}
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower() or name in taken:
         raise ValueError("its name is not an identifier in lower case, or is taken")
     module.read_config({})
 

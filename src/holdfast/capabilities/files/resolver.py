@@ -1,10 +1,11 @@
-"""What names of modules mean in a session: modules of its template, and files of its worktree.
+"""What names of modules mean in a session: modules of its template, files of its worktree, and strategy packages.
 
 Theory of operation
 -------------------
 A name is made a list of places, relative to the worktree, by the template's settings; each is looked for with each extension, and the
 first that is there is the module. Its full name is where it really is, without links: a file is one module however it is named, and
-what it names relatively is looked for beside it.
+what it names relatively is looked for beside it. What is found neither in the template nor in the worktree may be a package, whose files
+have full names of their own.
 
 Who names a module says where it names it from, and may lie about that. So all of this is arithmetic on names, and nothing is allowed
 because of where a name came from. What is opened is walked from the root, folder by folder, and never leads out of it.
@@ -14,8 +15,9 @@ import errno
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
+from holdfast.capabilities.catalogue import modules
 from holdfast.capabilities.files._walk import Unfit, Walk, told
 from holdfast.capabilities.files.worktree import parse_path, read_file
 from holdfast.domain import HoldfastError, InvalidPath, TemplateSpec
@@ -36,19 +38,37 @@ _ABSENT: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENCODED: Final = re.compile(r"%(?:25)*(?:2e|2f|5c|00)", re.IGNORECASE)
 _OUT: Final = "a module must not be looked for outside of the worktree"
+_WORD: Final = re.compile(r"[^./]*")
 _LONGEST: Final = 4096
 _LONGEST_SHOWN: Final = 200
+
+
+class Packages(Protocol):
+    """Packages that a template grants. What it does not grant, or cannot be used, raises a `HoldfastError`."""
+
+    @property
+    def grants_any(self) -> bool:
+        """Whether any may be found."""
+
+    def owns(self, referrer: str) -> bool:
+        """Whether a full name is that of a file of a package."""
+
+    def resolve(self, specifier: str, referrer: str) -> str | None:
+        """The full name of what is named by a package's name, or relative to a file of one. None if there is no such thing."""
+
+    def load(self, name: str) -> Module | None:
+        """The file of a full name. None if it is not there."""
 
 
 class Resolver:
     """What holds for all sessions of a template: its own modules, and where else to look."""
 
-    def __init__(self, spec: TemplateSpec, own: Modules) -> None:
+    def __init__(self, spec: TemplateSpec, own: Modules, packages: Packages | None = None) -> None:
         language = spec.language
         kinds = _KINDS[language]
         foreign = {ending for name, others in _KINDS.items() if name != language for ending in others} - kinds.keys()
         given = [extension for extension in spec.resolver["extensions"] if extension not in foreign]
-        self.own = own
+        self.own, self.packages = own, packages
         self.files = frozenset(file.filename for file in spec.modules)
         self.is_lua = language == "lua"
         self.roots: tuple[str, ...] = tuple(spec.resolver["roots"])
@@ -75,7 +95,8 @@ class SessionModules:
     @property
     def reads_files(self) -> bool:
         """Whether what it finds may be another thing the next time."""
-        return self._root is not None
+        packages = self._resolver.packages
+        return self._root is not None or (packages is not None and packages.grants_any)
 
     def resolve(self, specifier: str, referrer: str, kind: str) -> str:
         """The full name of a module. `INVALID_PATH` if the name leads out, `MODULE_NOT_FOUND` if nothing is there."""
@@ -85,28 +106,40 @@ class SessionModules:
             except HostError as error:
                 if error.script_code != _NOT_FOUND or (specifier.startswith(_NAMES) and "/" not in specifier):
                     raise
+        packages = self._resolver.packages
         try:
-            found = self._find(specifier, referrer)
+            _check(specifier)
+            inside = packages is not None and _is_relative(specifier) and packages.owns(referrer)
+            found = None if inside else self._find(specifier, referrer)
+            if found is None and packages is not None and not _is_of_native(specifier):
+                found = packages.resolve(specifier, referrer)
+        except HostError:
+            raise
         except HoldfastError as error:
             raise _told(error, specifier) from None
         if found is None:
-            raise HostError(f"Invalid module: there is no module {specifier[:_LONGEST_SHOWN]!r}", code=_NOT_FOUND)
+            raise _absent(specifier)
         return found
 
     def load(self, name: str) -> Module:
         """The module of a full name."""
         if name in self._resolver.own:
             return self._resolver.own.load(name)
-        if self._root is None:
-            raise HostError(f"Invalid module: there is no module {name[:_LONGEST_SHOWN]!r}", code=_NOT_FOUND)
+        packages = self._resolver.packages
         try:
-            file = read_file(self._root, name)
+            if packages is not None and packages.owns(name):
+                found = packages.load(name)
+            else:
+                found = None if self._root is None else Module(self._resolver.kind(name), read_file(self._root, name).text)
+        except HostError:
+            raise
         except HoldfastError as error:
             raise _told(error, name) from None
-        return Module(self._resolver.kind(name), file.text)
+        if found is None:
+            raise _absent(name)
+        return found
 
     def _find(self, specifier: str, referrer: str) -> str | None:
-        _check(specifier)
         places = self._places(specifier, referrer)
         paths = [path for place in places for path in self._paths(place, specifier)]
         for path in (*places, *paths):
@@ -115,7 +148,8 @@ class SessionModules:
         for path in paths if self._root is not None else ():
             found = _find_file(self._root or "", path)
             if found is not None:
-                return found
+                packages = self._resolver.packages
+                return f"./{found}" if packages is not None and packages.owns(found) else found
         if specifier.startswith("/") and self._below(specifier) is None:  # it was perhaps meant to be one of the host's
             raise InvalidPath(_OUT)
         return None
@@ -175,6 +209,10 @@ def _find_file(root: str, path: str) -> str | None:
         return None if name is None else "/".join([*walk.names, name])
 
 
+def _absent(name: str) -> HostError:
+    return HostError(f"Invalid module: there is no module {name[:_LONGEST_SHOWN]!r}", code=_NOT_FOUND)
+
+
 def _told(error: HoldfastError, name: str) -> HostError:
     message = f"module {name[:_LONGEST_SHOWN]!r}: {error}"
     return HostError(message, code=error.script_code if isinstance(error, Unfit) else error.code)
@@ -182,6 +220,12 @@ def _told(error: HoldfastError, name: str) -> HostError:
 
 def _is_relative(specifier: str) -> bool:
     return specifier.startswith(("./", "../")) or specifier in (".", "..")
+
+
+def _is_of_native(specifier: str) -> bool:
+    """Whether it begins with the name of a native module: no package is found by that, nor a part of one."""
+    word = _WORD.match(specifier)
+    return word is not None and word[0] in modules()
 
 
 def _check(specifier: str) -> None:

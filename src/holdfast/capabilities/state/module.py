@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from holdfast.capabilities._json import folded, plain, written
 from holdfast.capabilities.native import NativeModule, Scope, effect
 from holdfast.capabilities.state.glue import JAVASCRIPT, LUA
-from holdfast.domain import EffectKind, InvalidValue, check_namespace, session_root, shared_root, template_root
-from holdfast.sandbox import HostError, Undefined
+from holdfast.domain import EffectKind, InvalidValue, check_namespace, hidden_root, session_root, shared_root, template_root
+from holdfast.sandbox import HostError
 
 _LONGEST_KEY: Final = 512
 _FIRST_PRINTABLE: Final = " "
@@ -187,9 +188,14 @@ class State(NativeModule):
 
     def _put(self, namespace: str, key: str, text: str, until: int | None) -> None:
         state = self.scope.state
-        if not state.has(namespace, _key(key)) and state.count(self._root) >= self.config.max_keys:
+        if not state.has(namespace, _key(key)) and self._is_full():
             raise HostError(f"state: there are {self.config.max_keys} keys already", code="STATE_TOO_LARGE")
         state.put(namespace, key, text, until)
+
+    def _is_full(self) -> bool:
+        """What lies below its root and is not its own, such as cards, does not count."""
+        state, most = self.scope.state, self.config.max_keys
+        return state.count(self._root) >= most and state.count(self._root) - state.count(hidden_root(self._root)) >= most
 
     def _change(
         self, namespace: str, key: str, found: tuple[str, int | None] | None, value: Any, options: Lifetime | None
@@ -204,12 +210,7 @@ class State(NativeModule):
         return None if options is None else options.until(self.scope.state.now)
 
     def _text(self, value: Any) -> str:
-        text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        try:
-            size = len(text.encode())
-        except UnicodeEncodeError:  # half a surrogate pair
-            text = json.dumps(_plain(value), separators=(",", ":"))
-            size = len(text)
+        text, size = written(plain(value, "state"))
         if size > self.config.max_value_bytes:
             raise HostError(f"state: a value has at most {self.config.max_value_bytes} bytes", code="STATE_TOO_LARGE")
         return text
@@ -222,35 +223,10 @@ def _key(key: str) -> str:
     return key
 
 
-def _plain(value: Any) -> Any:
-    """A value of a script as JSON has it. What has no form there is refused, not changed."""
-    if value is Undefined:
-        return None
-    kind = type(value)
-    if value is None or kind in (bool, str, int) or (kind is float and math.isfinite(value)):
-        return value
-    if kind is list:
-        return [_plain(item) for item in value]
-    if kind is dict:
-        return {key: _plain(item) for key, item in value.items() if item is not Undefined}
-    message = "state: a value is null, true, false, a finite number, text, or a list or object of such"
-    raise HostError(message, code="INVALID_ARGUMENT")
-
-
 def _mark(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _comparable(text: str) -> str:
     """The same for what is equal to a script: in whatever order keys are, and however a number is written."""
-    return json.dumps(_folded(json.loads(text)), sort_keys=True)
-
-
-def _folded(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list) and value:
-        return [_folded(item) for item in value]
-    if isinstance(value, dict | list):  # an empty table of Lua is either
-        return {key: _folded(value[key]) for key in value}
-    return value
+    return json.dumps(folded(json.loads(text)), sort_keys=True)

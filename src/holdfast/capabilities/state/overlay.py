@@ -59,6 +59,14 @@ class Overlay:
         seen.read = True
         return (seen.value or "", seen.expires_at) if self._lives(seen) else None
 
+    def glance(self, namespace: str, key: str) -> str | None:
+        """A value as JSON, for whoever looks through many: it is not kept for the step, so the next look may find another."""
+        seen = self._seen.get((namespace, key))
+        if seen is not None:
+            return seen.value if self._lives(seen) else None
+        row = self._store.get_state(namespace, key)
+        return None if row is None or (row.expires_at is not None and row.expires_at <= self.now) else row.value
+
     def has(self, namespace: str, key: str) -> bool:
         """Whether it is there: for whoever is about to write it in any case."""
         return self._lives(self._look(namespace, key))
