@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.client import AsyncClient as AsyncClient
     from holdfast.client import Client as Client
+    from holdfast.control import Asked as Asked
     from holdfast.control import Holdfast as Holdfast
+    from holdfast.control import Recorded as Recorded
+    from holdfast.control import Response as Response
     from holdfast.domain import Answer as Answer
     from holdfast.domain import Budget as Budget
     from holdfast.domain import Capability as Capability
@@ -31,10 +34,11 @@ if TYPE_CHECKING:
     from holdfast.runtime import Tool as Tool
     from holdfast.runtime import Turn as Turn
     from holdfast.sandbox import HostError as HostError
+    from holdfast.strategies import PackagePath as PackagePath
 
 _PLACES = {
     **dict.fromkeys(("AsyncClient", "Client"), "client"),
-    "Holdfast": "control",
+    **dict.fromkeys(("Asked", "Holdfast", "Recorded", "Response"), "control"),
     **dict.fromkeys(
         ("Answer", "Budget", "Capability", "HoldfastError", "Limits", "Retention", "SourceFile", "StartupFile", "Worktree"),
         "domain",
@@ -42,10 +46,12 @@ _PLACES = {
     "LibraryCache": "libraries",
     **dict.fromkeys(("EffectKind", "Function", "Settings", "Tool", "Turn"), "runtime"),
     "HostError": "sandbox",
+    "PackagePath": "strategies",
 }
 
 __all__ = [
     "Answer",
+    "Asked",
     "AsyncClient",
     "Budget",
     "Capability",
@@ -57,6 +63,9 @@ __all__ = [
     "HostError",
     "LibraryCache",
     "Limits",
+    "PackagePath",
+    "Recorded",
+    "Response",
     "Retention",
     "Settings",
     "SourceFile",

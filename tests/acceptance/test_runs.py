@@ -6,7 +6,7 @@ import time
 import pytest
 
 from holdfast import Budget, Capability, EffectKind, Function, Limits, SourceFile, StartupFile, Tool
-from holdfast.domain import ExecutionKind, QueryKind
+from holdfast.domain import Answer, ExecutionKind, Given, QueryKind
 from tests.acceptance.scenes import all_stores, both, evaluate, grants, opened, refused, scene, session, template, value
 
 TRIP = {
@@ -135,10 +135,33 @@ async def test_usage_that_makes_no_sense_is_refused(address: str) -> None:
     async with opened(address) as hf:
         here = await session(hf, "lua")
         await hf.executions.run(here, SOLE["lua"])
-        for usage in ({"prompt_tokens": -1}, {"prompt_tokens": 1.5}, {"other": 1}, {"prompt_tokens": True}):
+        many = {f"n{number}": 1 for number in range(21)}
+        for usage in ({"prompt_tokens": -1}, {"prompt_tokens": 1.5}, {"": 1}, {"prompt_tokens": True}, {1: 1}, many, [1]):
             with refused("VALIDATION_ERROR"):
                 await hf.queries.answer(here, "x", usage=usage)
+        for about in ({"model": 7}, {"model": "x" * 1001}, {"finish_reason": ["stop"]}):
+            with refused("VALIDATION_ERROR"):
+                await hf.queries.answer(here, "x", **about)
         assert value(await hf.queries.answer(here, "x")) == "x"
+
+
+@all_stores
+@scene
+async def test_an_answer_says_who_gave_it_and_at_what_cost(address: str, language: str) -> None:
+    async with opened(address) as hf:
+        here = await session(hf, language)
+        await hf.executions.run(here, SOLE[language])
+        about = {"usage": {"prompt_tokens": 3, "cached_tokens": 2}, "model": "small", "finish_reason": "length"}
+        await hf.queries.answer(here, "x", **about)
+        assert (await hf.queries.get(here, 1)).answer.as_dict() == {"value": "x"} | about
+        await hf.queries.answer(here, "x", query="q-1", model="another")  # the same answer, whoever gives it
+        await hf.executions.run(here, SOLE[language])
+        given = [Given(None, Answer("y", model="large"))]
+        assert value(await hf.queries.answer_all(here, given)) == "y"
+        assert (await hf.queries.get(here, 2)).answer.model == "large"
+        for wrong in ([], [Given(None, Answer(model=7))], [("q-1", "x")]):
+            with refused("VALIDATION_ERROR"):
+                await hf.queries.answer_all(here, wrong)
 
 
 @both

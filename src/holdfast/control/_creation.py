@@ -133,7 +133,7 @@ class SessionCreation:
         """Whether a startup file waits only for what this process does itself."""
         if session.state is not SessionState.PAUSED or session.execution_id is None:
             return False
-        turn = await self._runtime.call(self._runtime.turn, session.execution_id)
+        turn = await self._runtime.call(self._runtime.look, session.execution_id)
         if turn.execution.kind is not ExecutionKind.STARTUP:
             return False
         # If it is not paused any more it has just been answered: the session is to be looked at again.

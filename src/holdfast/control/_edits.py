@@ -50,8 +50,8 @@ class TemplateEdits:
         config: dict[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Capability:
-        """Names something that sessions may reach if it is enabled, and are denied if it is not: a module, or a function or tool of this
-        process. Raises `CapabilityInvalid`, whose details have the path of the bad field, and `CapabilityExists`.
+        """Names something that sessions may reach if it is enabled, and are denied if it is not: a module, a package, or a function or
+        tool of this process. Raises `CapabilityInvalid`, whose details have the path of the bad field, and `CapabilityExists`.
         """
         kind, name = _word(kind, "a capability's kind"), _word(name, "a capability's name")
         if type(enabled) is not bool:

@@ -18,6 +18,12 @@ _LONGEST: Final = 200
 Result = TypeVar("Result")
 
 
+def check_key(key: str) -> None:
+    """Refuses what is no idempotency key."""
+    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST:
+        raise InvalidValue(f"an idempotency key has 1 to {_LONGEST} characters")
+
+
 class Once:
     """Remembers requests by their keys: those under way here, and those that the store has.
 
@@ -40,8 +46,7 @@ class Once:
         """`do`, with the reply that it must make durable together with what it does; or `again`, if that was done before."""
         if key is None:
             return await do(None)
-        if not isinstance(key, str) or not 0 < len(key) <= _LONGEST:
-            raise InvalidValue(f"an idempotency key has 1 to {_LONGEST} characters")
+        check_key(key)
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
         while key in self._under_way:
             theirs, task = self._under_way[key]

@@ -1,7 +1,8 @@
 """What sessions of a template may reach. Each capability is checked as it is given; what comes of all of them is one list, the policy.
 
 The default is nothing. A module is granted if the template exposes it or has an enabled capability for it; a function or a tool of this
-process, if it has an enabled capability for it. A capability that is not enabled denies, whatever else there is.
+process, if it has an enabled capability for it; a strategy package, if it has one for it or for all (`*`). A capability that is not enabled
+denies, whatever else there is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,15 +11,20 @@ from typing import Any, Final
 
 from holdfast.capabilities import masked_config, modules, shown_config
 from holdfast.domain import Capability, CapabilityInvalid, InvalidValue, TemplateSpec
+from holdfast.strategies import is_name
+from holdfast.strategies.loading import ALL
+from holdfast.strategies.loading import KIND as PACKAGES
 
 _CONSOLE: Final = "console"
 _MODULE: Final = "module"
-_KINDS: Final = {_MODULE: "native module", "function": "function", "tool": "tool"}
+_KINDS: Final = {_MODULE: "native module", "function": "function", "tool": "tool", PACKAGES: "package"}
 _ALWAYS: Final = "it is always there"
 _NOTHING: Final = "nothing grants it"
 _DENIED: Final = "its capability is disabled, which denies it"
 _EXPOSED: Final = "the template exposes it"
 _ENABLED: Final = "its capability is enabled"
+_ALL_DENIED: Final = f"the capability for {ALL} is disabled, which denies it"
+_ALL_ENABLED: Final = f"the capability for {ALL} is enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class Policies:
         kind, name, config = capability.kind, capability.name, capability.config
         if kind not in _KINDS:
             raise _invalid(f"{where}kind", f"must be one of {', '.join(_KINDS)}")
+        if kind == PACKAGES:
+            return _settled_package(capability, where)
         known = self._names[kind]
         if name not in known:
             there = f"there is {', '.join(known)}" if known else "there is none"
@@ -70,14 +78,20 @@ class Policies:
     def of(self, spec: TemplateSpec) -> tuple[Permission, ...]:
         """The policy of a template: all that could be granted, and all that it names."""
         about = {(one.kind, one.name): one for one in spec.capabilities}
-        here = self._names
+        here = self._names | {PACKAGES: (ALL, *(name for kind, name in about if kind == PACKAGES and name != ALL))}
         names = {kind: dict.fromkeys(known) for kind, known in here.items()}
         for name in spec.exposed:
             names[_MODULE].setdefault(name)
         for kind, name in about:
             names.setdefault(kind, {}).setdefault(name)
         return tuple(
-            _permission(kind, name, about.get((kind, name)), exposed=kind == _MODULE and name in spec.exposed)
+            _permission(
+                kind,
+                name,
+                about.get((kind, name)),
+                exposed=kind == _MODULE and name in spec.exposed,
+                wider=about.get((PACKAGES, ALL)) if kind == PACKAGES and name != ALL else None,
+            )
             if name in here.get(kind, ())
             else _missing(kind, name)
             for kind, all_names in names.items()
@@ -85,10 +99,23 @@ class Policies:
         )
 
 
-def _permission(kind: str, name: str, capability: Capability | None, *, exposed: bool) -> Permission:
+def _settled_package(capability: Capability, where: str) -> Capability:
+    """It need not be there: packages come and go without templates."""
+    if capability.name != ALL and not is_name(capability.name):
+        raise _invalid(f"{where}name", f"must be the name of a package, or {ALL} for all")
+    if capability.config:
+        raise _invalid(f"{where}config", "must be empty: a package has none")
+    return capability
+
+
+def _permission(
+    kind: str, name: str, capability: Capability | None, *, exposed: bool, wider: Capability | None = None
+) -> Permission:
     if kind == _MODULE and name == _CONSOLE:
         return Permission(kind, name, True, _ALWAYS, "Writes to the session's events.")
-    granted, reason = _verdict(capability, exposed=exposed)
+    granted, reason = _verdict(capability, exposed=exposed, wider=wider)
+    if kind == PACKAGES:
+        return Permission(kind, name, granted, reason, "All strategy packages." if name == ALL else "A strategy package.")
     if kind != _MODULE:
         return Permission(kind, name, granted, reason, f"A {kind} of this process.")
     module, config = modules()[name], {}
@@ -105,10 +132,13 @@ def _missing(kind: str, name: str) -> Permission:
     return Permission(kind, name, False, reason)
 
 
-def _verdict(capability: Capability | None, *, exposed: bool) -> tuple[bool, str]:
+def _verdict(capability: Capability | None, *, exposed: bool, wider: Capability | None) -> tuple[bool, str]:
     if capability is not None and not capability.enabled:
         return False, _DENIED
-    reasons = [*([_EXPOSED] if exposed else []), *([_ENABLED] if capability is not None else [])]
+    if wider is not None and not wider.enabled:
+        return False, _ALL_DENIED
+    there = {_EXPOSED: exposed, _ENABLED: capability is not None, _ALL_ENABLED: wider is not None}
+    reasons = [reason for reason, holds in there.items() if holds]
     return bool(reasons), " and ".join(reasons) or _NOTHING
 
 

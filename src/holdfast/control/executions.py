@@ -1,6 +1,7 @@
 """Executions: runs inside a session."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -8,7 +9,6 @@ from uuid import UUID
 from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.domain import (
-    EXECUTION,
     Budget,
     Event,
     Execution,
@@ -19,7 +19,7 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import Cancel, Runtime, Start, StartPath, Turn, checked
+from holdfast.runtime import Runtime, Start, StartPath, Turn, checked
 from holdfast.store import Page, Reply
 
 _LARGEST_SOURCE: Final = 16 << 20
@@ -103,33 +103,39 @@ class Executions:
         source: str,
         ctx: dict[str, Any] | None = None,
         *,
+        name: str | None = None,
         budget: Budget | None = None,
         wait: bool = False,
         background: bool = False,
+        settle: bool = True,
         idempotency_key: str | None = None,
     ) -> Turn:
-        """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`."""
+        """Runs a strategy: a file that finds its input in the global `ctx`, and whose budget may be `ctx.budget`.
+
+        `name` is what it is called in transcripts and in messages. Without `settle` it returns when the strategy waits for anything, be it
+        a tool of this process.
+        """
         ctx = _given.mapping(ctx, "ctx")
         budget = budget or budget_of(ctx)
-        start = Start(new_id(), ExecutionKind.STRATEGY, source, "strategy", ctx, budget, wait, background)
-        return await self._start(session, start, idempotency_key)
+        path = _given.name(name) or "strategy"
+        start = Start(new_id(), ExecutionKind.STRATEGY, source, path, ctx, budget, wait, background)
+        return await self._start(session, start, idempotency_key, settle=settle)
 
-    async def _start(self, session: UUID | str, start: Start, key: str | None) -> Turn:
+    async def _start(self, session: UUID | str, start: Start, key: str | None, *, settle: bool = True) -> Turn:
         session_id = parse_id(session, "session")
-        if not isinstance(start.source, str) or len(start.source) > _LARGEST_SOURCE:
-            raise InvalidValue(f"a source is text of at most {_LARGEST_SOURCE} characters")
-        _given.some(Budget, start.budget, "budget")
+        check_start(start.source, start.budget)
 
         async def do(reply: Reply | None) -> Turn:
             if reply is not None:
                 start.reply = reply._replace(outcome={"execution_id": str(start.id)})
             if start.durable:
                 return await self._in_background(session_id, start)
-            return await self.rest(await self._runtime.submit(session_id, start))
+            turn: Turn = await self._runtime.submit(session_id, start)
+            return await self.rest(turn) if settle else turn
 
         async def again(outcome: dict[str, Any]) -> Turn:
             execution_id = outcome["execution_id"]
-            return await self.turn(execution_id) if start.durable else await self.stopped(execution_id)
+            return await self.turn(execution_id) if start.durable or not settle else await self.stopped(execution_id)
 
         if key is None:
             return await do(None)
@@ -177,12 +183,18 @@ class Executions:
         return turn.execution.status is not ExecutionStatus.RUNNING and not self._runtime.waits_for_tools(turn)
 
     async def _until(self, execution_id: UUID, enough: Callable[[Turn], bool]) -> Turn:
+        keys = [execution_id]
         while True:
-            with self._runtime.moves(execution_id) as moved:  # before looking, so that no move is missed
-                turn = await self.turn(execution_id)
+            with contextlib.ExitStack() as stack:  # before looking, so that no move is missed
+                moved = [stack.enter_context(self._runtime.moves(key)) for key in keys]
+                turn = await self._runtime.call(self._runtime.look, execution_id)
                 if enough(turn):
                     return turn
-                await asyncio.wait([moved], timeout=_LOOK_S)  # another process may run it: nobody tells us then
+                if turn.forks and turn.session.id not in keys:  # of branches it is told to those who wait for the session
+                    keys.append(turn.session.id)
+                    continue
+                # Another process may run it: nobody tells us then.
+                await asyncio.wait(moved, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
 
     async def turn(self, execution: UUID | str) -> Turn:
         """Where an execution stands now, and what it waits for."""
@@ -205,25 +217,10 @@ class Executions:
         execution_id = parse_id(execution, "execution")
 
         async def do() -> None:
-            await self._cancel(execution_id)
+            await self._runtime.stop(execution_id)
 
         await self._once.simple(idempotency_key, {"cancel": str(execution_id)}, do)
         return await self.get(execution_id)
-
-    async def _cancel(self, execution_id: UUID) -> None:
-        found = await self.get(execution_id)
-        if EXECUTION.is_final(found.status):
-            return
-        running = self._runtime.cancel(found.session_id, execution_id)
-        if running is not None:
-            await asyncio.wait([running])
-        cancelling = self._runtime.submit(found.session_id, Cancel(execution_id))
-        while not (await asyncio.wait([cancelling], timeout=_LOOK_S))[0]:
-            if EXECUTION.is_final((await self.get(execution_id)).status):  # and the next one runs, perhaps for long
-                cancelling.cancel()
-                return
-            self._runtime.cancel(found.session_id, execution_id)
-        await cancelling
 
     async def get(self, execution: UUID | str) -> Execution:
         """Raises `ExecutionNotFound`."""
@@ -252,6 +249,13 @@ class Executions:
             after_seq=_given.number(after_seq, "after_seq"),
             limit=_given.number(limit, "limit", 1, _MOST_EVENTS),
         )
+
+
+def check_start(source: str, budget: Budget | None) -> None:
+    """Refuses what cannot be run, whatever the session."""
+    if not isinstance(source, str) or len(source) > _LARGEST_SOURCE:
+        raise InvalidValue(f"a source is text of at most {_LARGEST_SOURCE} characters")
+    _given.some(Budget, budget, "budget")
 
 
 def _object(value: dict[str, Any] | None, what: str) -> dict[str, Any] | None:

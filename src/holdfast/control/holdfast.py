@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -17,14 +18,17 @@ from holdfast.control.events import Events
 from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
 from holdfast.control.sessions import Sessions
+from holdfast.control.strategies import Strategies
 from holdfast.control.templates import Templates
-from holdfast.domain import HoldfastError, Retention, SessionBusy, SessionState
+from holdfast.control.transcripts import Transcripts
+from holdfast.domain import HoldfastError, Retention, Session, SessionBusy, SessionNotFound, SessionState
 from holdfast.libraries import LibraryCache
-from holdfast.runtime import Close, Function, Observer, Runtime, RuntimeClosed, Settings, Tool
+from holdfast.runtime import Close, Function, Observer, Runtime, RuntimeClosed, Settings, Tool, branches
 from holdfast.runtime.core import Core
 from holdfast.runtime.resident import Resident
 from holdfast.store import Store, StoreUnknown, open_store
 from holdfast.store.workflows import SessionStore
+from holdfast.strategies import PackagePath, find_project
 
 _log: Final = logging.getLogger("holdfast")
 _SWEEP_S: Final = 60.0
@@ -73,6 +77,8 @@ class Holdfast:
     executions: Executions
     queries: Queries
     events: Events
+    strategies: Strategies
+    transcripts: Transcripts
     workflows: SessionStore
 
     def __init__(
@@ -85,6 +91,7 @@ class Holdfast:
         settings: Settings | None = None,
         retention: Retention | None = None,
         libraries: LibraryCache | None = None,
+        packages: PackagePath | None = None,
     ) -> None:
         if not isinstance(address, str) and not hasattr(address, "commit"):
             raise StoreUnknown
@@ -94,6 +101,7 @@ class Holdfast:
         self._tools = _given.parts(Tool, tools, "tools")
         self.retention = _given.some(Retention, retention, "retention") or Retention()
         self._libraries = _given.some(LibraryCache, libraries, "libraries")
+        self._packages = _given.some(PackagePath, packages, "packages")
         self._runtime: Runtime | None = None
         self._once: Once | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -109,11 +117,13 @@ class Holdfast:
         settings: Settings | None = None,
         retention: Retention | None = None,
         libraries: LibraryCache | None = None,
+        packages: PackagePath | None = None,
     ) -> Self:
         """Holdfast on a store: `memory:`, `sqlite:///file`, `postgresql://...`, or one of your own.
 
         `key` (16 to 64 bytes) seals the images; without one the store keeps its own. `functions` and `tools` are what templates may grant
-        to scripts. `libraries` is where those are found that templates name.
+        to scripts. `libraries` is where those are found that templates name. `packages` is where strategies are found; by default those of
+        the project that the working directory is in, of HOLDFAST_PACKAGES_PATH, of the user, and ours.
         """
         return cls(
             address,
@@ -123,12 +133,21 @@ class Holdfast:
             settings=settings,
             retention=retention,
             libraries=libraries,
+            packages=packages,
         )
 
     async def __aenter__(self) -> Self:
         address = self._address
         store = await _opened_store(address) if isinstance(address, str) else address
-        runtime = Runtime(store, key=self._key, functions=self._functions, tools=self._tools, settings=self._settings)
+        packages = self._packages or PackagePath.default(find_project())
+        runtime = Runtime(
+            store,
+            key=self._key,
+            functions=self._functions,
+            tools=self._tools,
+            settings=self._settings,
+            packages=packages,
+        )
         await runtime.start()  # which gives the store back if it fails
         once = self._once = Once(runtime)
         self._runtime = runtime
@@ -138,6 +157,8 @@ class Holdfast:
         self.executions = Executions(runtime, once)
         self.queries = Queries(runtime, once, self.executions)
         self.events = Events(runtime)
+        self.strategies = Strategies(runtime, once, self.templates, self.sessions, self.executions, packages)
+        self.transcripts = Transcripts(runtime, once)
         self.workflows = SessionStore(store)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_now_and_then())
         return self
@@ -171,6 +192,11 @@ class Holdfast:
         """How often sessions of this process have called native modules, by function and outcome, and how long that took."""
         return self._opened().called
 
+    async def secret(self, name: str) -> bytes:
+        """32 random bytes that the store keeps under this name: the same in every process, and after a restart."""
+        runtime = self._opened()
+        return await runtime.call(runtime.store.secret, f"shared {name}", os.urandom(32))
+
     def observe(self, observer: Observer) -> None:
         """Has every step of this process told to `observer`, on the event loop, after it is durable: its execution and its events. It must
         be quick, and must change nothing. If it raises, that is logged, and nobody else hears of it.
@@ -193,10 +219,11 @@ class Holdfast:
             page = await self.sessions.list(limit=200, after=after)
             for session in page.items:
                 with contextlib.suppress(HoldfastError):  # one that is busy, or gone, is looked at next time
-                    if retention.deletes(session, now):
+                    goes = not await self._is_branch(session)
+                    if goes and retention.deletes(session, now):
                         await self.sessions.delete(session.id)
                         gone["deleted"] += 1
-                    elif retention.closes(session, now):
+                    elif goes and retention.closes(session, now):
                         gone["closed"] += await self._close_idle(session.id, now)
                     elif retention.prunes and session.steps > (retention.checkpoints or 0):
                         gone["checkpoints"] += await self._prune(session.id, now)
@@ -208,8 +235,30 @@ class Holdfast:
         runtime, retention = self._opened(), self.retention
         if not retention.closes(await self.sessions.get(session_id), now):
             return 0  # it runs, perhaps for long: the sweep shall not wait for that
+        if await runtime.call(self._is_forked, session_id, now):
+            return 0
         await runtime.submit(session_id, _CloseIdle(retention, now))
+        await self.sessions.close_branches(session_id)
         return 1
+
+    async def _is_branch(self, session: Session) -> bool:
+        """Whether it goes with the session that forked it."""
+        if session.family is None:
+            return False
+        try:
+            await self.sessions.get(session.family.parent)
+        except SessionNotFound:
+            return False
+        return True
+
+    def _is_forked(self, session_id: UUID, now: int) -> bool:
+        """Whether a session waits for branches that are in use. Called on a thread."""
+        store = self._opened().store
+        for branch in branches.below(store, session_id):
+            rests = self.retention.closes(store.get_session(branch), now) and not self._is_forked(branch, now)
+            if not rests and store.get_session(branch).state is not SessionState.CLOSED:
+                return True
+        return False
 
     async def _prune(self, session_id: UUID, now: int) -> int:
         retention = self.retention

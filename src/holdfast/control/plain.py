@@ -12,6 +12,7 @@ from holdfast.domain import (
     Event,
     Execution,
     ExecutionKind,
+    Family,
     Node,
     Query,
     Session,
@@ -160,6 +161,17 @@ def session(found: Session) -> dict[str, Any]:
         "head": found.head,
         "origin": None if origin is None else {"session_id": str(origin.session_id), "checkpoint": origin.number},
         "wake_at": some_moment(found.wake_at),
+        "family": None if found.family is None else family(found.family),
+    }
+
+
+def family(found: Family) -> dict[str, Any]:
+    return {
+        "root_id": str(found.root),
+        "parent_id": str(found.parent),
+        "query_id": query_id(found.query),
+        "index": found.index,
+        "depth": found.depth,
     }
 
 
@@ -215,6 +227,7 @@ def execution(found: Execution, queries: Iterable[Query] = ()) -> dict[str, Any]
         "result": found.result,
         "error": found.error,
         "metrics": found.metrics.as_dict(),
+        "custom": found.custom,
         "seq": found.seq,
         "parent_id": _some(found.parent_id),
         "queries": [query(one) for one in queries],

@@ -1,15 +1,21 @@
 """Queries: what paused executions wait for, and the answers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control.executions import Executions
-from holdfast.domain import Answer, InvalidValue, Query, QueryKind, QueryState, parse_id, parse_query_id
-from holdfast.runtime import Answers, CancelQuery, Runtime, Turn, checked
+from holdfast.domain import Answer, Given, InvalidValue, PendingQueries, Query, QueryKind, QueryState, parse_id, parse_query_id
+from holdfast.runtime import Answers, CancelQuery, Runtime, Turn, branches, checked
 from holdfast.store import Page, Reply
+
+_MOST_COUNTS: Final = 20
+_LONGEST_NAME: Final = 100
+_LONGEST_LABEL: Final = 1_000
+_LARGEST: Final = (1 << 53) - 1
+_MOST_OPEN: Final = 10_000
 
 
 class Queries:
@@ -28,14 +34,18 @@ class Queries:
         *,
         query: str | int | None = None,
         usage: Mapping[str, int] | None = None,
+        model: str | None = None,
+        finish_reason: str | None = None,
         idempotency_key: str | None = None,
     ) -> Turn:
         """Answers a query. Without `query` it is the only one that is open. Returns where the execution stands then.
 
-        `usage` may say what a model counted: `prompt_tokens` and `completion_tokens`.
+        `usage` may say what a model counted: `prompt_tokens` and `completion_tokens` take the place of estimates, others are kept. `model`
+        and `finish_reason` may say who answered, and why it said no more.
         """
         number = None if query is None else parse_query_id(query)
-        return await self._answer(session, [(number, _answer(value, usage))], idempotency_key)
+        answer = given_answer(value, usage=usage, model=model, finish_reason=finish_reason)
+        return await self._answer(session, [(number, answer)], idempotency_key)
 
     async def answer_many(self, session: UUID | str, answers: Mapping[str, Any], *, idempotency_key: str | None = None) -> Turn:
         """Answers several queries by their ids, all or none."""
@@ -44,8 +54,15 @@ class Queries:
         if not answers:
             raise InvalidValue("there are no answers")
         return await self._answer(
-            session, [(parse_query_id(query), _answer(value, None)) for query, value in answers.items()], idempotency_key
+            session, [(parse_query_id(query), given_answer(value)) for query, value in answers.items()], idempotency_key
         )
+
+    async def answer_all(self, session: UUID | str, answers: Sequence[Given], *, idempotency_key: str | None = None) -> Turn:
+        """Answers several queries, all or none, each with what is known of who answered: see `given_answer`."""
+        given = [Given(number, _checked(answer)) for number, answer in _given.parts(Given, answers, "answers")]
+        if not given:
+            raise InvalidValue("there are no answers")
+        return await self._answer(session, given, idempotency_key)
 
     async def fail(
         self,
@@ -71,13 +88,16 @@ class Queries:
             idempotency_key, request, lambda reply: self._settle(session_id, CancelQuery(number, reply))
         )
 
-    async def _answer(self, session: UUID | str, answers: list[tuple[int | None, Answer]], key: str | None) -> Turn:
+    async def _answer(self, session: UUID | str, answers: Sequence[tuple[int | None, Answer]], key: str | None) -> Turn:
         session_id = parse_id(session, "session")
+
+        async def do(reply: Reply | None) -> Turn:
+            return await self._settle(session_id, Answers(await bound(self._runtime, session_id, answers), reply))
+
         if key is None:
-            return await self._settle(session_id, Answers(answers))
+            return await do(None)
         given = [(number, answer.as_dict()) for number, answer in answers]
-        request = {"session": str(session_id), "answers": given}
-        return await self._with_key(key, request, lambda reply: self._settle(session_id, Answers(answers, reply)))
+        return await self._with_key(key, {"session": str(session_id), "answers": given}, do)
 
     async def _with_key(self, key: str | None, request: dict[str, Any], do: Callable[[Reply | None], Awaitable[Turn]]) -> Turn:
         async def first(reply: Reply | None) -> Turn:
@@ -128,11 +148,45 @@ class Queries:
         )
 
 
-def _answer(value: Any, usage: Mapping[str, int] | None) -> Answer:
+async def bound(
+    runtime: Runtime, session_id: UUID, answers: Sequence[tuple[int | None, Answer]]
+) -> Sequence[tuple[int | None, Answer]]:
+    """Answers with the query that each is for, where that would not be sure when their turn has come.
+
+    One that names no query is for the only one that is open now, and not for what is asked when another answer, given at the same time, has
+    had its turn.
+    """
+    if all(number is not None for number, _ in answers) or not runtime.is_under_way(session_id):
+        return answers
+    page = await runtime.call(runtime.store.list_queries, session_id, states=[QueryState.OPEN], limit=_MOST_OPEN)
+    asked = [query for query in page.items if query.kind is not QueryKind.TIMER and not branches.is_fork(query)]
+    sole = PendingQueries(asked).sole()
+    return [(sole if number is None else number, answer) for number, answer in answers]
+
+
+def given_answer(
+    value: Any, *, usage: Mapping[str, int] | None = None, model: str | None = None, finish_reason: str | None = None
+) -> Answer:
+    """What somebody answers, checked."""
     if usage is not None:
-        if not isinstance(usage, Mapping):
-            raise InvalidValue("usage must be an object")
+        if not isinstance(usage, Mapping) or len(usage) > _MOST_COUNTS:
+            raise InvalidValue(f"usage must be an object with at most {_MOST_COUNTS} numbers")
         for name, count in usage.items():
-            if name not in ("prompt_tokens", "completion_tokens") or type(count) is not int or count < 0:
-                raise InvalidValue("usage has prompt_tokens and completion_tokens, which are whole numbers")
-    return Answer(checked(value, "an answer"), usage=None if usage is None else dict(usage))
+            if (
+                not isinstance(name, str)
+                or not 0 < len(name) <= _LONGEST_NAME
+                or type(count) is not int
+                or not 0 <= count <= _LARGEST
+            ):
+                raise InvalidValue("usage must have names with whole numbers, such as prompt_tokens and completion_tokens")
+    for what, said in (("model", model), ("finish_reason", finish_reason)):
+        if said is not None and (not isinstance(said, str) or len(said) > _LONGEST_LABEL):
+            raise InvalidValue(f"{what} must be text of at most {_LONGEST_LABEL} characters")
+    return Answer(
+        checked(value, "an answer"), usage=None if usage is None else dict(usage), model=model, finish_reason=finish_reason
+    )
+
+
+def _checked(answer: Answer) -> Answer:
+    about = given_answer(answer.value, usage=answer.usage, model=answer.model, finish_reason=answer.finish_reason)
+    return about if answer.error is None else about._replace(value=None, error=checked(answer.error, "an error"))

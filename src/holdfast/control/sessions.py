@@ -1,6 +1,7 @@
 """Sessions: long-lived program states, and their history."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -25,12 +26,14 @@ from holdfast.runtime import (
     Fork,
     Prune,
     Rewind,
+    branches,
     difference,
     globals_at,
 )
 from holdfast.store import Page, Reply
 
 _LOOK_S: Final = 0.1
+_AT_ONCE: Final = 16
 
 
 class Sessions(SessionCreation):
@@ -62,22 +65,41 @@ class Sessions(SessionCreation):
         )
 
     async def close(self, session: UUID | str, *, idempotency_key: str | None = None) -> Session:
-        """Ends a session, and what runs or waits in it. Its history stays. Closing it twice is fine."""
+        """Ends a session, what runs or waits in it, and the branches of its forks. Its history stays. Closing it twice is fine."""
         session_id = parse_id(session, "session")
 
         async def do() -> None:
-            closing = self._runtime.submit(session_id, Close())
-            while not closing.done():  # whatever runs before it is stopped, also what only waited for its turn
-                running = self._runtime.cancel(session_id)
-                ends = [closing] if running is None else [closing, running]
-                await asyncio.wait(ends, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)  # it may begin only now
-            await closing
+            await self._close(session_id)
+            await self.close_branches(session_id)
 
         await self._once.simple(idempotency_key, {"close": str(session_id)}, do)
         return await self.get(session_id)
 
+    async def _close(self, session_id: UUID) -> None:
+        closing = self._runtime.submit(session_id, Close())
+        while not closing.done():  # whatever runs before it is stopped, also what only waited for its turn
+            running = self._runtime.cancel(session_id)
+            ends = [closing] if running is None else [closing, running]
+            await asyncio.wait(ends, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)  # it may begin only now
+        await closing
+
+    async def close_branches(self, session_id: UUID, places: asyncio.Semaphore | None = None) -> None:
+        """Closes the sessions that are branches of a session's forks, and those below them."""
+        places = places or asyncio.Semaphore(_AT_ONCE)
+
+        async def close(branch: UUID) -> None:
+            with contextlib.suppress(SessionNotFound):
+                async with places:
+                    await self._close(branch)
+                await self.close_branches(branch, places)
+
+        await asyncio.gather(*map(close, await self._below(session_id)))
+
+    async def _below(self, session_id: UUID) -> Sequence[UUID]:
+        return await self._runtime.call(branches.below, self._runtime.store, session_id)
+
     async def delete(self, session: UUID | str, *, idempotency_key: str | None = None) -> None:
-        """Removes a session and all that belongs to it. Sessions that were forked from it stay whole."""
+        """Removes a session and all that belongs to it, with the branches of its forks. Others that were forked from it stay whole."""
         session_id = parse_id(session, "session")
 
         async def find() -> UUID:
@@ -85,9 +107,20 @@ class Sessions(SessionCreation):
 
         async def remove(found: UUID) -> None:
             await self.close(found)
-            await self._runtime.submit(found, Delete())
+            await self._delete(found, asyncio.Semaphore(_AT_ONCE))
 
         await self._once.removal(idempotency_key, {"delete": str(session_id)}, find, remove, SessionNotFound)
+
+    async def _delete(self, session_id: UUID, places: asyncio.Semaphore) -> None:
+        """Branches first, so that none is left if this ends half way."""
+
+        async def delete(branch: UUID) -> None:
+            with contextlib.suppress(SessionNotFound):
+                await self._delete(branch, places)
+
+        await asyncio.gather(*map(delete, await self._below(session_id)))
+        async with places:
+            await self._runtime.submit(session_id, Delete())
 
     # ---- history -------------------------------------------------------------------------------------------------------------------
 
@@ -132,6 +165,9 @@ class Sessions(SessionCreation):
 
     async def _fork(self, session_id: UUID, job: Fork) -> Sequence[Session]:
         forks: list[Session] = await self._runtime.submit(session_id, job)
+        if job.wait_for_tools:
+            for fork in forks:
+                self._runtime.attend(fork.id)
         unready = (SessionState.STARTING, SessionState.RUNNING)  # the latter if another process was faster, with the same key
         starting = [fork.id for fork in forks if fork.state in unready]
         started = {fork.id: fork for fork in await asyncio.gather(*map(self._made, starting))}  # none waits for another's end

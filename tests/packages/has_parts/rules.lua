@@ -1,0 +1,3 @@
+local M = {}
+function M.join(words) return table.concat(words, "-") end
+return M
