@@ -1,22 +1,39 @@
 """`holdfast serve`: the daemon in this process."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli._exits import Exit
 from holdfast.cli._terminal import print_json
 
+if TYPE_CHECKING:
+    from holdfast.control import Holdfast
+    from holdfast.daemon import Config, Tokens
+    from holdfast.http import App
+
 
 def serve(flags: Mapping[str, Any], json: bool) -> int:
     """Runs the daemon until it is told to stop."""
-    from holdfast.daemon import load_config
-    from holdfast.http import serve as served
+    from holdfast import daemon
 
     given = dict(flags)
     if json and given.get("log_format") is None:
         given["log_format"] = "json"
-    served(load_config(given), ready=_tell_as_json if json else _tell)
+    daemon.serve(daemon.load_config(given), make_app, ready=_tell_as_json if json else _tell)
     return Exit.FINE
+
+
+def make_app(hf: "Holdfast", config: "Config", tokens: "Tokens | None") -> "App":
+    """All that a daemon serves: the API, and MCP beside it."""
+    from holdfast.http import create_app
+    from holdfast.mcp import Caller, Endpoint
+
+    def caller(scope: Any) -> Caller:
+        found = scope["holdfast"].caller
+        return Caller(found.id, found.scopes)
+
+    mcp = Endpoint(hf, caller, state_s=config.mcp_state_s, body_limit=config.body_limit_kb * 1024)
+    return create_app(hf, config, tokens, {"/mcp": mcp})
 
 
 def _tell(url: str) -> None:

@@ -77,6 +77,12 @@ def _path(value: Any) -> Path:
     return path.absolute()
 
 
+def _path_or_none(value: Any) -> Path | None:
+    """`none` is no path: TOML has no null."""
+    none = value is None or (isinstance(value, str) and value.strip().lower() == "none")
+    return None if none else _path(value)
+
+
 def _switch(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
@@ -93,6 +99,7 @@ def _parse_switch(text: str) -> bool:
 ADDRESS: Final = Kind("host:port", _address, _address)
 STORE: Final = Kind("store", _store, _store)
 PATH: Final = Kind("path", _path, _path)
+PATH_OR_NONE: Final = Kind("path or none", _path_or_none, _path_or_none)
 SWITCH: Final = Kind("true or false", _switch, _parse_switch)
 
 

@@ -57,6 +57,7 @@ class Config:
     data_dir: Path = _is(_kinds.PATH, _data_dir, "The folder of everything that the daemon keeps", "by platform")  # noqa: RUF009
     store: str = _is(_kinds.STORE, None, "Where sessions are kept", "sqlite:///<data_dir>/holdfast.db")
     libraries_dir: Path = _is(_kinds.PATH, None, "The folder of libraries that templates may name", "<data_dir>/libraries")  # noqa: RUF009
+    project_dir: Path | None = _is(_kinds.PATH_OR_NONE, None, "The project whose strategies are used, beside the user's")  # noqa: RUF009
     token_file: Path = _is(_kinds.PATH, None, "Where the first token is written, and looked for by the CLI", "<data_dir>/token")  # noqa: RUF009
     worktree_roots: tuple[str, ...] = _is(_kinds.PATHS, (), "Folders below which worktrees must lie that requests name")
     allowed_hosts: tuple[str, ...] = _is(
@@ -69,6 +70,11 @@ class Config:
     idle_timeout_s: float = _is(_SECONDS, 60.0, "How long a connection may do nothing, or not read what it is sent")
     shutdown_grace_s: float = _is(_kinds.number(0, _DAY_S), 10.0, "How long requests may take to end when the daemon stops")
     heartbeat_s: float = _is(_SECONDS, 15.0, "How often an event stream says that it lives")
+    mcp_state_s: float = _is(
+        _kinds.number(1, 366 * _DAY_S),
+        3600.0,
+        "How long an MCP client may take to answer what it is asked in the middle of a call",
+    )
     rate_per_s: float = _is(_kinds.number(0, 1e6), 0.0, "Requests a second for each token; 0 is no limit")
     concurrency: int = _is(_kinds.whole(1, 100_000), 256, "Requests at a time for each token")
     connections: int = _is(_kinds.whole(1, 100_000), 4096, "Connections at a time; more are told to come back later")

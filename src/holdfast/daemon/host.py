@@ -28,6 +28,7 @@ from holdfast.daemon.logs import Logs
 from holdfast.daemon.tokens import Tokens
 from holdfast.domain import HoldfastError
 from holdfast.libraries import LibraryCache
+from holdfast.strategies import PackagePath
 
 Message = MutableMapping[str, Any]
 ASGIApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -119,7 +120,10 @@ class _Host:
     async def _opened(self) -> AsyncIterator[Holdfast]:
         config = self._config
         libraries = LibraryCache(config.libraries_dir)
-        opening = Holdfast.open(config.store, settings=config.settings, retention=config.retention, libraries=libraries)
+        packages = PackagePath.default(config.project_dir, config.data_dir)
+        opening = Holdfast.open(
+            config.store, settings=config.settings, retention=config.retention, libraries=libraries, packages=packages
+        )
         async with opening as hf:
             watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens())]
             try:
