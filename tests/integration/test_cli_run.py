@@ -158,6 +158,15 @@ def test_several_questions_at_once_are_asked_in_their_order(holdfast):
     assert holdfast("run", "-e", code, typed="1\n2\n3").out == "1,2,3\n"
 
 
+def test_branches_are_asked_for_in_the_name_of_their_session(holdfast):
+    branches = "{function() return alc.llm('a') end, function() return alc.ask('b') end}"
+    code = f"local found = alc.fork({branches}, {{}}) return found[1].result .. found[2].result"
+    said = holdfast("run", "--lang", "lua", "-e", code, typed="one\n\n")
+    session = re.search(rf"session ({UUID}) waits", said.err)[1]
+    assert [one["id"] for one in holdfast("resume", "--list", "--json").json] == [session]
+    assert holdfast("resume", typed="two\n").out == "onetwo\n"
+
+
 def test_at_the_end_of_input_the_session_waits_and_resume_goes_on(holdfast):
     code = "console.log('before'); const who = await ask('Who?'); console.log('after'); who + '!'"
     said = holdfast("run", "-e", code)
@@ -244,9 +253,7 @@ def test_the_demo(holdfast):
     assert done.code == 0, done.err
     told = done.json
     assert told["killed_by"] == signal.SIGKILL
-    assert [fork["value"] for fork in told["forks"]] == [
-        f"Oslo is crisp, Lima is grey and kind, {way}" for way in ("left", "right")
-    ]
+    assert [fork["value"] for fork in told["forks"]] == [f"Lima: {way}" for way in ("by train", "by ship")]
     pause = next(node for node in told["tree"]["nodes"] if node["head"])
     assert sorted(pause["forks"]) == sorted(fork["session_id"] for fork in told["forks"])
     assert told["seconds"] < 60

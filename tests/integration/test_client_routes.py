@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from holdfast.client import Client
+from holdfast.control import Response
 from holdfast.domain import Budget
 from tests.integration.played import Played, Reply
 
@@ -20,9 +21,12 @@ CAPABILITY = {"id": OTHER, "template_id": ID, "kind": "tool", "name": "t"}
 STARTUP = {"id": OTHER, "template_id": ID, "path": "a.js"}
 VERSION = {"template_id": ID, "number": 2, "spec": {}, "created_at": NOW}
 NAMED = {"template_id": ID, "name": "fs"}
+STRATEGY = {"name": "reflect", "language": "lua", "source": "bundled", "news": True}
+REPLY = {"status": "needs_response", "session_id": ID, "query_id": "q-1", "prompt": "?", "news": True}
+TOLD = {"session_id": ID, "status": "ok", "started_at": NOW}
 OK = {"status": "ok"}
 
-T, S, X = f"/templates/{ID}", f"/sessions/{ID}", f"/executions/{ID}"
+T, S, X, R = f"/templates/{ID}", f"/sessions/{ID}", f"/executions/{ID}", f"/runs/{ID}"
 WORKTREE = {"workspace_id": "w", "base_commit_oid": "c", "worktree_path": "/p"}
 ROUTES = [
     ("templates.list", lambda t: t.list(name="n", limit=2, cursor="c"), "GET", "/templates?name=n&limit=2&cursor=c", None, [TEMPLATE]),
@@ -82,12 +86,42 @@ ROUTES = [
      f"/queries?session_id={ID}&execution_id={OTHER}&state=open&kind=ask", None, [QUERY]),
     ("queries.iterate", lambda q: q.iterate(), "GET", "/queries?limit=200", None, [QUERY]),
     ("queries.get", lambda q: q.get(ID, "q-1"), "GET", f"{S}/queries/q-1", None, QUERY),
-    ("queries.answer", lambda q: q.answer(ID, None, query=1, usage={"prompt_tokens": 1}), "POST", f"{S}/queries/q-1/answer",
-     {"value": None, "usage": {"prompt_tokens": 1}}, EXECUTION),
+    ("queries.answer", lambda q: q.answer(ID, None, query=1, usage={"prompt_tokens": 1}, model="m"), "POST", f"{S}/queries/q-1/answer",
+     {"value": None, "usage": {"prompt_tokens": 1}, "model": "m"}, EXECUTION),
     ("queries.answer", lambda q: q.answer(ID, "yes"), "POST", f"{S}/answers", {"value": "yes"}, EXECUTION),
     ("queries.answer_many", lambda q: q.answer_many(ID, {"q-1": 1, "q-2": None}), "POST", f"{S}/answers", {"answers": {"q-1": 1, "q-2": None}}, EXECUTION),
     ("queries.fail", lambda q: q.fail(ID, "q-1", "no", code="E"), "POST", f"{S}/queries/q-1/answer", {"error": {"message": "no", "code": "E"}}, EXECUTION),
     ("queries.cancel", lambda q: q.cancel(ID, "q-1"), "POST", f"{S}/queries/q-1/cancel", None, EXECUTION),
+    ("strategies.list", lambda s: s.list("lua", limit=2), "GET", "/strategies?language=lua&limit=2", None, [STRATEGY]),
+    ("strategies.iterate", lambda s: s.iterate(), "GET", "/strategies?limit=200", None, [STRATEGY]),
+    ("strategies.show", lambda s: s.show("reflect", "lua"), "GET", "/strategies/reflect?language=lua", None, {**STRATEGY, "text": "return {}"}),
+    ("strategies.run", lambda s: s.run("return 1", ctx={"n": 1}, template=ID, name="n", wait_s=2), "POST", "/runs",
+     {"code": "return 1", "template": ID, "ctx": {"n": 1}, "name": "n", "wait_s": 2}, REPLY),
+    ("strategies.advise", lambda s: s.advise("reflect", "tea", opts={"n": 1}, budget=Budget(max_llm_calls=2), language="lua"), "POST", "/runs",
+     {"strategy": "reflect", "task": "tea", "opts": {"n": 1}, "language": "lua", "budget": {"max_llm_calls": 2}}, REPLY),
+    ("strategies.resume", lambda s: s.resume(ID, [{"response": None}, Response("b", "f-3-0-7", model="m")], wait_s=0), "POST",
+     f"{R}/continue", {"responses": [{"response": None}, {"response": "b", "query_id": "f-3-0-7", "usage": None, "model": "m",
+      "finish_reason": None}], "wait_s": 0}, REPLY),
+    ("strategies.resume", lambda s: s.resume(ID, [Response(error="no")]), "POST", f"{R}/continue", {"responses": [
+     {"query_id": None, "error": "no", "usage": None, "model": None, "finish_reason": None}]}, REPLY),
+    ("strategies.resume", lambda s: s.resume(ID, []), "GET", f"{R}/outcome", None, REPLY),
+    ("strategies.outcome", lambda s: s.outcome(ID, wait_s=0.5), "GET", f"{R}/outcome?wait_s=0.5", None, REPLY),
+    ("strategies.asked", lambda s: s.asked(ID, limit=5), "GET", f"{R}/queries?limit=5", None, [QUERY]),
+    ("strategies.status", lambda s: s.status(limit=3), "GET", "/runs?limit=3", None, {"active_sessions": 0, "sessions": []}),
+    ("strategies.status", lambda s: s.status(ID, pending_filter="meta", include_history=True), "GET",
+     f"{R}?pending_filter=meta&include_history=true", None, {"session_id": ID}),
+    ("strategies.cancel", lambda s: s.cancel(ID), "POST", f"{R}/cancel", None, REPLY),
+    ("strategies.fork", lambda s: s.fork(ID, 2, name="n"), "POST", f"{R}/fork", {"checkpoint": 2, "name": "n"}, REPLY),
+    ("strategies.history", lambda s: s.history(ID, limit=4), "GET", f"{R}/history?limit=4", None,
+     {"session_id": ID, "nodes": [{"number": 0}], "total": 7}),
+    ("transcripts.list", lambda t: t.list(strategy="s", limit=2, cursor="c"), "GET", "/transcripts?strategy=s&limit=2&cursor=c", None, [TOLD]),
+    ("transcripts.iterate", lambda t: t.iterate(), "GET", "/transcripts?limit=200", None, [TOLD]),
+    ("transcripts.get", lambda t: t.get(ID, max_chars=0), "GET", f"/transcripts/{ID}?max_chars=0", None, {**TOLD, "ctx": {"n": 1}, "transcript": [
+     {"query_id": "f-3-0-7", "kind": "llm", "prompt": "?", "response": "!", "state": "answered", "asked_at": NOW}]}),
+    ("transcripts.export", lambda t: t.export(ID, "markdown"), "GET", f"/transcripts/{ID}/export?format=markdown", None, "# run"),
+    ("transcripts.note", lambda t: t.note(ID, "so", title="why"), "POST", f"/transcripts/{ID}/notes", {"content": "so", "title": "why"},
+     {"session_id": ID, "notes_count": 1}),
+    ("transcripts.stats", lambda t: t.stats(days=7), "GET", "/transcripts/stats?days=7", None, {"total_sessions": 1, "strategies": {"s": {"count": 1}}}),
     ("events.list", lambda e: e.list(ID, after_seq=4), "GET", f"{X}/events?after_seq=4", None, [EVENT]),
     ("events.iterate", lambda e: e.iterate(ID), "GET", f"{X}/events?limit=1000", None, [EVENT]),
     ("ops.health", lambda o: o.health(), "GET", "/health", None, OK),
@@ -123,7 +157,7 @@ def test_every_method_asks_what_it_should():
 def test_every_method_is_in_the_table():
     tested = {name for name, *_ in ROUTES} | {"events.follow"}
     with Client() as client:
-        for group in ("templates", "sessions", "executions", "queries", "events", "ops"):
+        for group in ("templates", "sessions", "executions", "queries", "strategies", "transcripts", "events", "ops"):
             methods = {f"{group}.{name}" for name in dir(getattr(client, group)) if not name.startswith("_")}
             assert methods <= tested
             tested -= methods

@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/sandbox.md", "docs/sessions.md", "docs/libraries.md", "docs/worktrees.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/sandbox.md", "docs/sessions.md", "docs/libraries.md", "docs/worktrees.md", "docs/strategies.md"]
+)
 def test_the_examples_of_a_page_run_one_after_the_other(page):
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
     assert blocks

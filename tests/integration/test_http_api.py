@@ -194,7 +194,7 @@ def test_parts_of_what_is_not_there(api: httpx2.Client, part: str) -> None:
 
 def test_the_catalogue(api: httpx2.Client) -> None:
     assert [one["id"] for one in ok(api.get("/catalogue/languages"))] == ["javascript", "lua"]
-    known = {"fs", "exec", "database", "http", "state", "env", "clock", "random", "crypto"}
+    known = {"fs", "exec", "database", "http", "state", "card", "env", "clock", "random", "crypto"}
     assert {one["id"] for one in ok(api.get("/catalogue/modules"))} == known
     assert ok(api.get("/catalogue/libraries", params={"limit": 1}))[0]["id"] == "lodash"
 
@@ -401,7 +401,13 @@ def test_queries_and_answers(api: httpx2.Client, session: str) -> None:
     refused(api.get(f"{where}/q-9"), 404, "QUERY_NOT_FOUND")
     refused(api.get(f"{where}/nonsense"), 400, "VALIDATION_ERROR")
     refused(api.post(f"/sessions/{session}/answers", json={"value": 1}), 409, "ANSWER_AMBIGUOUS")
-    after = ok(api.post(f"{where}/q-1/answer", json={"value": {"x": [1]}, "usage": {"prompt_tokens": 1}}))
+    about = {"usage": {"prompt_tokens": 1, "cached_tokens": 0}, "model": "small", "finish_reason": "stop"}
+    many = {f"n{number}": 1 for number in range(21)}
+    for wrong in ({"usage": {"prompt_tokens": -1}}, {"usage": many}, {"finish_reason": "x" * 1001}):
+        refused(api.post(f"{where}/q-1/answer", json={"value": 1} | wrong), 400, "VALIDATION_ERROR")
+    refused(api.post(f"{where}/q-1/answer", json={"value": 1, "model": 7}), 400, "INVALID_REQUEST")
+    after = ok(api.post(f"{where}/q-1/answer", json={"value": {"x": [1]}} | about))
+    assert ok(api.get(f"{where}/q-1"))["answer"] == {"value": {"x": [1]}} | about
     assert (after["status"], [query["id"] for query in after["queries"]]) == ("paused", ["q-2"])
     ok(api.post(f"{where}/q-1/answer", json={"value": {"x": [1]}}))
     refused(api.post(f"{where}/q-1/answer", json={"value": "other"}), 409, "ANSWER_CONFLICT")

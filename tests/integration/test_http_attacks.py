@@ -277,6 +277,17 @@ def test_who_has_left_gives_its_place_back(target: Target) -> None:
         assert runs.post(f"/executions/{busy}/cancel").json()["status"] == "cancelled"
 
 
+def test_who_has_left_a_run_gives_its_place_back(target: Target) -> None:
+    body = {"code": "await hf.sleep(60_000)", "language": "javascript", "wait_s": 0}
+    session = target.admin.post("/runs", json=body).json()["session_id"]
+    for _ in range(2 * _CONCURRENCY):
+        wait = f"GET /api/v1/runs/{session}/outcome?wait_s=60 HTTP/1.1"
+        target.connect(target.head(wait, scope="read")).close()
+    with target.client("read") as reads:
+        until(lambda: reads.get("/version").status_code == 200, 5)
+    assert target.admin.post(f"/runs/{session}/cancel").json()["status"] == "cancelled"
+
+
 def test_one_token_does_not_take_the_places_of_another(target: Target) -> None:
     head = target.head("GET /api/v1/events/stream HTTP/1.1", scope="read")
     held = [target.connect(head) for _ in range(_CONCURRENCY)]

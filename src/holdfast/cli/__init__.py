@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = guarded(lambda: _dispatched(given))
     except KeyboardInterrupt:  # before anything has begun
         code = 130
-    if arguments is None and given and given[0] in ("run", "resume"):
+    if arguments is None and given and given[0] in ("run", "resume", "mcp"):
         _leave(code)
     return code
 

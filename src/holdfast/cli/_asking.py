@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from holdfast.cli._host import Host, Json
+from holdfast.cli._host import Answering, Json
 from holdfast.domain import AnswerConflict, HoldfastError
 
 _LOOK_S: Final = 0.5
@@ -21,7 +21,7 @@ class Left(Exception):
     """The person has no answer now. The session waits."""
 
 
-async def answered(host: Host, query: Json, line: Line, say: Say) -> None:
+async def answered(host: Answering, query: Json, line: Line, say: Say) -> None:
     """Asks one question and passes the answer on. One that somebody else answers meanwhile, or the clock, is let go."""
     asking = asyncio.ensure_future(ask(query, line, say))
     closing = asyncio.ensure_future(_closed(host, query))
@@ -42,7 +42,7 @@ async def answered(host: Host, query: Json, line: Line, say: Say) -> None:
         await asyncio.gather(asking, closing, return_exceptions=True)
 
 
-async def _closed(host: Host, query: Json) -> str:
+async def _closed(host: Answering, query: Json) -> str:
     """Waits until a query is no longer open."""
     while True:
         await asyncio.sleep(_LOOK_S)

@@ -22,13 +22,13 @@ async def attend(host: Host, execution: Json, attended: Attended, out: TextIO, l
     """Goes on until the execution has ended, or nobody answers. Gives where it stands then."""
     while True:
         await _show(host, execution, attended, out)
-        while not rests(execution):
+        while not await rests(host, execution):
             execution = await host.look(execution["id"], _LOOK_S)
             await _show(host, execution, attended, out)
         if execution["status"] in FINAL:
             return execution
         try:
-            for query in questions(execution):
+            for query in await questions(host, execution):
                 await answered(host, query, line, say)
         except Left:
             return execution

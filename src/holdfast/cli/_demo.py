@@ -1,6 +1,6 @@
-"""`holdfast demo`: a script is killed in the middle of a question, and finishes anyway. Then one pause has two futures.
+"""`holdfast demo`: a strategy is killed in the middle of a question, and finishes anyway. Then one pause has two futures.
 
-Everything is real: processes that share nothing but a file, and SIGKILL. This module is also what those processes run.
+Everything is real but the model: processes that share nothing but a file, and SIGKILL. This module is also what those processes run.
 """
 
 import asyncio
@@ -19,13 +19,15 @@ from holdfast.cli._exits import CommandFailed, Exit
 from holdfast.cli._tables import drawn
 from holdfast.cli._terminal import drawable, painted, print_json
 
-_SCRIPT: Final = """
-const notes = [];
-for (const city of ["Oslo", "Lima"]) notes.push(`${city} is ${await ask(`What is ${city} like?`)}`);
-notes.push(await ask("Left or right?"));
-notes.join(", ")
+_STRATEGY: Final = """
+local words = alc.parallel({ "Oslo", "Lima" }, function(city)
+  return "What is " .. city .. " like, in two words?"
+end)
+local pick = alc.llm("Oslo is " .. words[1] .. ", Lima is " .. words[2] .. ". Which one for a quiet week?")
+return pick .. ": " .. alc.llm("By train or by ship?")
 """
-_ANSWERS: Final = {"Oslo": "crisp", "Lima": "grey and kind"}
+_ANSWERS: Final = {"Which one": "Lima", "What is Oslo": "crisp and clear", "What is Lima": "grey and kind"}
+_FUTURES: Final = ("by train", "by ship")
 _PATIENCE_S: Final = 60
 
 
@@ -38,18 +40,20 @@ def demo(json: bool) -> int:
     if json:
         print_json(told)
     else:
-        _say(f"\nAll that in {told['seconds']} seconds. Try it: holdfast run -e 'await ask(\"Who?\")', and press Ctrl-C.")
+        _say(f"\nAll that in {told['seconds']} seconds. Try it, and press Ctrl-C:")
+        _say("    holdfast strategy run self_consistency --task 'Tea or coffee?'")
     return Exit.FINE
 
 
 def _play(address: str, quiet: bool) -> dict[str, Any]:
     tell = _nothing if quiet else _say
-    tell("A script, in a session of its own:", "bold")
-    tell("\n".join(f"    {line}" for line in _SCRIPT.strip().splitlines()), "dim")
+    tell("A strategy, in a session of its own:", "bold")
+    tell("\n".join(f"    {line}" for line in _STRATEGY.strip().splitlines()), "dim")
 
-    tell("\n1. A process runs it until it asks something.", "bold")
+    tell("\n1. A process runs it until it asks the model: two questions, in one round.", "bold")
     with _begun(address) as (process, first):
-        tell(f"   process {process.pid}: it asks {first['question']!r}")
+        for question in first["questions"]:
+            tell(f"   process {process.pid}: it asks {question!r}")
         process.send_signal(signal.SIGKILL)
         process.wait()
     tell(f"   process {process.pid} was killed with signal {-process.returncode}. The session is {first['session_id']}")
@@ -58,12 +62,13 @@ def _play(address: str, quiet: bool) -> dict[str, Any]:
     second = _done("go-on", first["session_id"], address)
     for question, answer in second["answered"]:
         tell(f"   process {second['pid']}: it asked {question!r}; answered {answer!r}")
-    tell(f"   it waits again: {second['question']!r}")
+    for question in second["questions"]:
+        tell(f"   it waits again: {question!r}")
 
     tell("\n3. That pause is forked: two sessions, two answers, nothing copied.", "bold")
     third = _done("fork", first["session_id"], address)
     for fork in third["forks"]:
-        tell(f"   {fork['answer']:5} -> {fork['value']!r}")
+        tell(f"   {fork['answer']:8} -> {fork['value']!r}")
 
     tell("\n4. The history, where each line is a state that can be gone back to:", "bold")
     for line in drawn(third["tree"]):
@@ -114,47 +119,56 @@ def _done(*words: str) -> dict[str, Any]:
 
 
 async def begin(address: str) -> None:
-    """Runs the script up to its first question, and waits for an answer that never comes."""
+    """Runs the strategy up to its first questions, and waits for answers that never come."""
     from holdfast.cli._local import opened
 
     async with opened(address) as local:
-        session = await local.begin("javascript", {}, "demo", {})
-        execution = await local.run(session["id"], _SCRIPT)
-        print(json_format.dumps({"session_id": session["id"], "question": _question(execution)}), flush=True)
+        asked = await local.hf.strategies.run(_STRATEGY, name="demo")
+        print(json_format.dumps({"session_id": asked["session_id"], "questions": list(_questions(asked).values())}), flush=True)
         await asyncio.sleep(_PATIENCE_S)
 
 
 async def go_on(session_id: str, address: str) -> None:
     """Answers what can be answered."""
     from holdfast.cli._local import opened
+    from holdfast.control import Response
 
     async with opened(address) as local:
-        session = await local.session(session_id)
-        execution = await local.look(session["execution_id"], _PATIENCE_S)
-        answered = []
-        while (answer := next((text for city, text in _ANSWERS.items() if city in _question(execution)), None)) is not None:
-            answered.append((_question(execution), answer))
-            execution = await local.answer(session_id, execution["queries"][0]["id"], answer)
-        print(json_format.dumps({"pid": os.getpid(), "answered": answered, "question": _question(execution)}))
+        asked = await local.hf.strategies.outcome(session_id)
+        answered: list[tuple[str, str]] = []
+        while said := {
+            query: (question, _answer(question)) for query, question in _questions(asked).items() if _answer(question)
+        }:
+            answered += said.values()
+            responses = [Response(answer, query) for query, (_, answer) in said.items()]
+            asked = await local.hf.strategies.resume(session_id, responses)
+        print(json_format.dumps({"pid": os.getpid(), "answered": answered, "questions": list(_questions(asked).values())}))
 
 
 async def fork(session_id: str, address: str) -> None:
     """Two forks of the same pause, each with an answer of its own."""
     from holdfast.cli._local import opened
+    from holdfast.control import Response
 
     async with opened(address) as local:
         forks = []
-        for answer in ("left", "right"):
-            forked = await local.fork(session_id, name=answer)
-            (query,) = await local.queries(forked["id"])
-            execution = await local.answer(forked["id"], query["id"], answer)
-            forks.append({"session_id": forked["id"], "answer": answer, "value": execution["result"]["json"]})
+        for answer in _FUTURES:
+            forked = await local.hf.strategies.fork(session_id, name=answer)
+            done = await local.hf.strategies.resume(forked["session_id"], [Response(answer)])
+            forks.append({"session_id": forked["session_id"], "answer": answer, "value": done["result"]})
         print(json_format.dumps({"forks": forks, "tree": await local.tree(session_id)}))
 
 
-def _question(execution: dict[str, Any]) -> str:
-    question: str = execution["queries"][0]["payload"]["question"]
-    return question
+def _questions(reply: dict[str, Any]) -> dict[str, str]:
+    """What is asked, by the ids of the queries."""
+    if "queries" in reply:
+        return {query["id"]: query["prompt"] for query in reply["queries"]}
+    return {reply["query_id"]: reply["prompt"]}
+
+
+def _answer(question: str) -> str:
+    """What the model of the demo says; nothing to the last question."""
+    return next((answer for words, answer in _ANSWERS.items() if words in question), "")
 
 
 if __name__ == "__main__":

@@ -51,6 +51,8 @@ def _known(one: Mapping[str, Any]) -> _Words | None:
 
 
 def _about(one: Mapping[str, Any]) -> str:
+    if one["kind"] == "packages":
+        return "load strategy packages" if one["name"] == "*" else f"load the strategy package {one['name']}"
     if one["kind"] != "module":
         return f"{'call' if one['kind'] == 'function' else 'use'} the {one['kind']} {one['name']}"
     return f"use {one['name']}: {one['description'][:1].lower()}{one['description'][1:].rstrip('.')}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from holdfast.cli._exits import CommandFailed, usage
 
-_LANGUAGES: Final = {".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".lua": "lua"}
+LANGUAGES: Final = {".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".lua": "lua"}
 _LIMITS: Final = ("wall_ms", "cpu_ms", "mem_mb", "stack_kb", "max_events", "max_output_kb", "max_suspensions")
 
 
@@ -33,8 +33,8 @@ def script_of(script: str | None, code: str | None, lang: str | None, args: str 
     assert script is not None
     if script == "-":
         return Script(_stdin(), "stdin", lang or "javascript", given)
-    source = _text_of(script)
-    language = lang or _LANGUAGES.get(PurePath(script).suffix.lower())
+    source = text_of(script)
+    language = lang or LANGUAGES.get(PurePath(script).suffix.lower())
     if language is None:
         raise usage(f"what language is {script}?", "say --lang javascript or --lang lua")
     return Script(source, PurePath(script).name, language, given)
@@ -63,7 +63,8 @@ def _stdin() -> str:
         raise usage("stdin is not text in UTF-8") from None
 
 
-def _text_of(script: str) -> str:
+def text_of(script: str) -> str:
+    """What is in a file."""
     try:
         return Path(script).read_text("utf-8")
     except FileNotFoundError:
@@ -84,7 +85,7 @@ def arguments_of(args: str | None, arg: Sequence[str]) -> Any:
     if args is not None:
         try:
             given = json.loads(args)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise usage("--args must be JSON", """for example: --args '{"n": 1}'""") from None
     for word in (args, *arg):
         checked_text(word, "--arg")

@@ -13,7 +13,17 @@ ASKED: Final = frozenset({"ask", "approve", "llm", "tool"})
 """Queries that a person can answer; timers are the clock's."""
 
 
-class Host(Protocol):
+class Answering(Protocol):
+    """What whoever answers queries needs."""
+
+    async def queries(self, session_id: str) -> Sequence[Json]:
+        """What is open in a session. In the place of a fork stands what its branches ask, under the ids that answers name."""
+        ...
+
+    async def answer(self, session_id: str, query_id: str, value: Any) -> Json: ...
+
+
+class Host(Answering, Protocol):
     """What can be asked of whoever keeps a session."""
 
     async def session(self, which: str) -> Json:
@@ -38,10 +48,6 @@ class Host(Protocol):
 
     async def cancel(self, execution_id: str) -> Json: ...
 
-    async def queries(self, session_id: str) -> Sequence[Json]: ...
-
-    async def answer(self, session_id: str, query_id: str, value: Any) -> Json: ...
-
     async def fork(self, session_id: str, checkpoint: int | None = None, name: str | None = None) -> Json: ...
 
     async def rewind(self, session_id: str, checkpoint: int) -> Json: ...
@@ -53,11 +59,20 @@ class Host(Protocol):
     async def diff(self, session_id: str, before: int) -> Json: ...
 
 
-def questions(execution: Mapping[str, Any]) -> list[Json]:
-    """What a person can answer now."""
-    return [query for query in execution["queries"] if query["kind"] in ASKED]
+def is_fork(query: Mapping[str, Any]) -> bool:
+    """Whether a query waits for branches of its script, and for nobody else."""
+    return bool(query["kind"] == "tool" and query["payload"].get("name") == "holdfast.fork")
 
 
-def rests(execution: Mapping[str, Any]) -> bool:
+async def questions(host: Answering, execution: Mapping[str, Any]) -> list[Json]:
+    """What a person can answer now, also of what branches ask."""
+    if execution["status"] != "paused":
+        return []
+    forked = any(map(is_fork, execution["queries"]))
+    found = await host.queries(execution["session_id"]) if forked else execution["queries"]
+    return [query for query in found if query["kind"] in ASKED]
+
+
+async def rests(host: Answering, execution: Mapping[str, Any]) -> bool:
     """Whether an execution has ended, or waits for a person."""
-    return execution["status"] in FINAL or bool(execution["status"] == "paused" and questions(execution))
+    return execution["status"] in FINAL or bool(await questions(host, execution))

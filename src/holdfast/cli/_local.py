@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from holdfast._version import VERSION
 from holdfast.cli._exits import usage
-from holdfast.cli._host import Json
-from holdfast.control import Holdfast, plain
+from holdfast.cli._host import Json, is_fork
+from holdfast.cli._places import package_path
+from holdfast.control import Holdfast, Response, plain
 from holdfast.domain import InvalidId, NameTaken, SessionNotFound, SessionState, TemplateNotFound, parse_id
 from holdfast.runtime import Settings
 
@@ -53,13 +54,15 @@ class Local:
 
     async def latest(self) -> Json:
         """The session that began last, of those that wait or were interrupted."""
-        found = (await self.hf.sessions.list(states=OPEN_STATES, limit=1)).items
+        found = await self.open_sessions()
         if not found:
             raise SessionNotFound("nothing waits to be resumed")
-        return plain.session(found[0])
+        return found[0]
 
     async def open_sessions(self) -> list[Json]:
-        return [plain.session(session) for session in (await self.hf.sessions.list(states=OPEN_STATES, limit=1000)).items]
+        """Those that wait or were interrupted. Branches of a script belong to the session that forked them."""
+        found = (await self.hf.sessions.list(states=OPEN_STATES, limit=1000)).items
+        return [plain.session(session) for session in found if session.family is None]
 
     async def language(self, session: Json) -> str:
         version = await self.hf.templates.version(session["template_id"], session["template_version"])
@@ -103,9 +106,17 @@ class Local:
         return plain.turn(await self.hf.executions.turn(execution_id))
 
     async def queries(self, session_id: str) -> Sequence[Json]:
-        return [plain.query(query) for query in (await self.hf.queries.list(session_id, limit=1000)).items]
+        found = [plain.query(query) for query in (await self.hf.queries.list(session_id, limit=1000)).items]
+        return await self.asked(session_id) if any(map(is_fork, found)) else found
+
+    async def asked(self, session_id: str) -> list[Json]:
+        """What a run asks, with what its branches do."""
+        asked = await self.hf.strategies.asked(session_id)
+        return [plain.query(one.query) | {"id": one.id, "session_id": session_id} for one in asked]
 
     async def answer(self, session_id: str, query_id: str, value: Any) -> Json:
+        if query_id.startswith("f"):
+            return await self.hf.strategies.resume(session_id, [Response(value, query_id)], wait_s=0)
         return plain.turn(await self.hf.queries.answer(session_id, value, query=query_id))
 
     async def fork(self, session_id: str, checkpoint: int | None = None, name: str | None = None) -> Json:
@@ -133,5 +144,5 @@ def _language(name: str) -> Any:
 @contextlib.asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Local]:
     """A store, opened."""
-    async with Holdfast.open(address, settings=Settings(grace_ms=_GRACE_MS)) as hf:
+    async with Holdfast.open(address, settings=Settings(grace_ms=_GRACE_MS), packages=package_path()) as hf:
         yield Local(hf)

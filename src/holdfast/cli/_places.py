@@ -2,9 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.cli._exits import CommandFailed
+
+if TYPE_CHECKING:
+    from holdfast.strategies import PackagePath
 
 _LOCAL: Final = "local.db"
 
@@ -66,3 +69,18 @@ def local_store(given: str | None) -> str:
     if named:
         return named if ":" in named else f"sqlite:///{named}"
     return f"sqlite:///{made_data_dir() / _LOCAL}"
+
+
+def project_dir() -> Path | None:
+    """The project that the working directory is in, or the one that HOLDFAST_PROJECT_DIR names."""
+    from holdfast.strategies import find_project
+
+    named = os.environ.get("HOLDFAST_PROJECT_DIR")
+    return Path(named).expanduser() if named else find_project()
+
+
+def package_path() -> "PackagePath":
+    """Where the strategies of `run`, `repl` and `strategy` are found."""
+    from holdfast.strategies import PackagePath
+
+    return PackagePath.default(project_dir(), data_dir())

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from holdfast.cli._host import Json
+from holdfast.cli._host import Json, is_fork
 from holdfast.domain import InvalidId, SessionNotFound, TemplateNotFound, parse_id
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Remote:
     """`Host` at a daemon."""
 
     def __init__(self, client: "AsyncClient") -> None:
-        self._client = client
+        self.client = self._client = client
 
     async def session(self, which: str) -> Json:
         try:
@@ -162,7 +162,12 @@ class Remote:
         return _json(await self._client.executions.cancel(execution_id))
 
     async def queries(self, session_id: str) -> Sequence[Json]:
-        return [_json(query) for query in await self._client.queries.list(session_id, state="open", limit=1000)]
+        found = [_json(query) for query in await self._client.queries.list(session_id, state="open", limit=1000)]
+        return await self.asked(session_id) if any(map(is_fork, found)) else found
+
+    async def asked(self, session_id: str) -> list[Json]:
+        """What a run asks, with what its branches do."""
+        return [_json(query) for query in await self._client.strategies.asked(session_id, limit=1000)]
 
     async def all_queries(self, session_id: str | None) -> Sequence[Json]:
         """What is open, in a session or in all."""
@@ -174,6 +179,10 @@ class Remote:
             yield _json(event)
 
     async def answer(self, session_id: str, query_id: str, value: Any) -> Json:
+        if query_id.startswith("f"):
+            return _json(
+                await self._client.strategies.resume(session_id, [{"response": value, "query_id": query_id}], wait_s=0)
+            )
         return _json(await self._client.queries.answer(session_id, value, query=query_id))
 
     async def fork(self, session_id: str, checkpoint: int | None = None, name: str | None = None) -> Json:

@@ -64,9 +64,9 @@ def resume(session: str | None, store: str | None, json: bool, listed: bool, del
         execution = await local.look(execution_id, 0)
         if execution["status"] not in FINAL:
             attended.shown = execution["seq"]  # what came before was seen when it happened
-        if not rests(execution):
+        if not await rests(local, execution):
             execution = await local.look(execution_id, _QUIET_S)
-        if not rests(execution):
+        if not await rests(local, execution):
             await _say_what_it_does(local, found["id"])
         return execution
 
@@ -138,7 +138,7 @@ def _attend(store: str | None, json: bool, begin: Callable[[Local, Attended], Aw
 async def _attended(local: Local, attended: Attended, json: bool, begin: Callable[[Local, Attended], Awaitable[Json]]) -> Json:
     execution = await begin(local, attended)
     out = sys.stderr if json else sys.stdout
-    execution = await attend(local, execution, attended, out, _reader(), lambda text: say(harmless(text, sys.stderr)))
+    execution = await attend(local, execution, attended, out, reader(), lambda text: say(harmless(text, sys.stderr)))
     assert attended.session is not None
     if json:
         print_json(document(attended.session, execution))
@@ -155,7 +155,7 @@ async def _tidied(local: Local, session: Json | None) -> None:
         await local.delete(session["id"])
 
 
-def _reader() -> Line:
+def reader() -> Line:
     """Reads answers from stdin; who types them sees what for."""
     lines = Lines()
 

@@ -10,7 +10,7 @@ from holdfast.cli._terminal import harmless, painted
 
 
 def show_events(events: Sequence[Json], out: TextIO) -> None:
-    """Errors and warnings go to stderr, the rest to `out`."""
+    """Errors, warnings, logs and progress go to stderr, the rest to `out`."""
     for event in events:
         payload = event["payload"]
         if event["type"] == "console":
@@ -22,6 +22,21 @@ def show_events(events: Sequence[Json], out: TextIO) -> None:
             stream = sys.stderr if event["type"] == "stderr" else out
             stream.write(harmless(str(payload.get("text", "")), stream))
             stream.flush()
+        elif event["type"] in ("log", "progress"):
+            out.flush()
+            print(
+                painted(harmless(_remark(event["type"], payload), sys.stderr), "dim", sys.stderr), file=sys.stderr, flush=True
+            )
+
+
+def _remark(kind: str, payload: Mapping[str, Any]) -> str:
+    """
+    >>> _remark("progress", {"step": 2, "total": 5, "message": "voting"}), _remark("log", {"level": "warn", "message": "late"})
+    ('2/5 voting', 'warn: late')
+    """
+    if kind == "log":
+        return f"{payload.get('level', 'info')}: {payload.get('message', '')}"
+    return f"{payload.get('step')}/{payload.get('total')} {payload.get('message') or ''}".rstrip()
 
 
 def show_end(execution: Mapping[str, Any]) -> None:

@@ -48,9 +48,13 @@ def say(text: str = "") -> None:
 
 
 def print_json(value: Any) -> None:
-    """One document on one line, whatever it holds. What stdout could not take as it is, is escaped as JSON has it."""
+    """One document on one line, whatever it holds. What stdout could not take as it is, is escaped as JSON has it.
+
+    So are signs such as U+2028, which some take for the end of a line.
+    """
     text = as_json(value)
-    print(text if _is_taken(text, sys.stdout) else json.dumps(value, separators=(",", ":")), flush=True)
+    fits = _is_taken(text, sys.stdout) and len(text.splitlines()) == 1
+    print(text if fits else json.dumps(value, separators=(",", ":")), flush=True)
 
 
 def _is_taken(text: str, stream: TextIO) -> bool:

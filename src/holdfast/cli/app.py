@@ -18,12 +18,16 @@ from holdfast.cli.commands import (
     execution,
     libs,
     local,
+    mcp,
     ops,
     query,
     serve,
     session,
+    strategy,
+    strategy_run,  # noqa: F401  # adds to the group of strategies
     template,
     template_parts,  # noqa: F401  # adds to the group of templates
+    transcript,
 )
 
 
@@ -63,11 +67,14 @@ def built() -> typer.Typer:
     app.callback()(root)
     local.add(app)
     serve.add_serve(app)
+    mcp.add(app)
     app.add_typer(template.app, name="template")
     app.add_typer(session.app, name="session")
     app.add_typer(execution.app, name="exec")
     app.add_typer(query.app, name="query")
     command(app, "events", "holdfast events --follow", "holdfast events --follow --session trip --json")(query.events)
+    app.add_typer(strategy.app, name="strategy")
+    app.add_typer(transcript.app, name="transcript")
     app.add_typer(libs.app, name="libs")
     app.add_typer(ops.app, name="ops")
     app.add_typer(serve.token_app, name="token")

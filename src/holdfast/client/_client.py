@@ -12,7 +12,9 @@ from holdfast.client._ops import Ops
 from holdfast.client._queries import Queries
 from holdfast.client._retry import is_time
 from holdfast.client._sessions import Sessions
+from holdfast.client._strategies import Strategies
 from holdfast.client._templates import Templates
+from holdfast.client._transcripts import Transcripts
 from holdfast.client._verbs import Way
 from holdfast.client._wire import Settings, tls_for
 from holdfast.domain import InvalidValue
@@ -33,6 +35,8 @@ class _Groups(Generic[Way]):
         self.sessions = Sessions(way)
         self.executions = Executions(way)
         self.queries = Queries(way)
+        self.strategies = Strategies(way)
+        self.transcripts = Transcripts(way)
         self.events = Events(way)
         self.ops = Ops(way)
 

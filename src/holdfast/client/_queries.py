@@ -61,17 +61,21 @@ class Queries(Group[Way]):
         *,
         query: str | int | None = None,
         usage: Mapping[str, int] | None = None,
+        model: str | None = None,
+        finish_reason: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[models.Execution]:
         """Answers a query, and returns where the execution stands then. Without `query` it is the only one that is open.
 
-        `usage` may say what a model counted: `prompt_tokens` and `completion_tokens`.
+        `usage` may say what a model counted, such as `prompt_tokens` and `completion_tokens`; `model` and `finish_reason` who answered, and
+        why it said no more.
         """
+        about = given(usage=usage, model=model, finish_reason=finish_reason)
         if query is not None:
-            body = {"value": value, **given(usage=usage)}
+            body = {"value": value, **about}
             return change("POST", _at(session, query, "answer"), one(models.Execution), body, idempotency_key)
-        if usage is not None:
-            raise InvalidValue("usage belongs to one query: say which")
+        if about:
+            raise InvalidValue("usage, model and finish_reason belong to one query: say which")
         return _answers(session, {"value": value}, idempotency_key)
 
     @verb

@@ -4,7 +4,7 @@ Fields that are not known here are left out, and words that are not known stay a
 Times are aware, in UTC.
 """
 
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -143,6 +143,16 @@ class Origin(Resource):
     checkpoint: int
 
 
+class Family(Resource):
+    """Which branch a session is, counted from 0, of what another one asked; `root_id` is the session where all of that began."""
+
+    root_id: str
+    parent_id: str
+    query_id: str
+    index: int
+    depth: int
+
+
 class Session(Resource):
     """One long-lived program state. `head` is the checkpoint that is its present; `execution_id` is what runs or waits in it."""
 
@@ -163,6 +173,7 @@ class Session(Resource):
     head: int | None = None
     origin: Origin | None = None
     wake_at: AwareDatetime | None = None
+    family: Family | None = None
 
 
 class Checkpoint(Resource):
@@ -275,6 +286,7 @@ class Execution(Resource):
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     metrics: dict[str, Any] = {}
+    custom: dict[str, Any] = {}
     seq: int = 0
     parent_id: str | None = None
     queries: tuple[Query, ...] = ()
@@ -293,6 +305,166 @@ class Event(Resource):
     type: _Known[EventType]
     payload: dict[str, Any] = {}
     cursor: str | None = None
+
+
+# ---- strategies --------------------------------------------------------------------------------------------------------------------
+
+
+class Strategy(Resource):
+    """A package that can be run, or whose `error` says why not. `hides` says where else there is one of this name."""
+
+    name: str
+    language: str
+    version: str | None = None
+    description: str | None = None
+    category: str | None = None
+    source: str | None = None
+    hides: tuple[str, ...] = ()
+    error: dict[str, Any] | None = None
+
+
+class StrategyDetail(Strategy):
+    """A package with what it says of itself, its files, and the text of the one that is run."""
+
+    meta: dict[str, Any] = {}
+    spec: dict[str, Any] | None = None
+    sha256: str | None = None
+    files: tuple[str, ...] = ()
+    file: str | None = None
+    text: str = ""
+
+
+class Reply(TypedDict, total=False):
+    """Where a run stands, as algocline's hosts know it: what is there depends on `status`, and what is not known here is there too.
+
+    `needs_response` has `query_id` and the question, or `queries`; `accepted` has `remaining`, `waiting` has `wake_at`, `completed` has
+    `result`, `error` has `error`; what has ended has `stats`.
+    """
+
+    status: str
+    session_id: str
+    query_id: str
+    prompt: str
+    messages: list[Any]
+    system: str | None
+    max_tokens: int
+    queries: list[dict[str, Any]]
+    remaining: int
+    wake_at: int | None
+    result: Any
+    error: str
+    stats: dict[str, Any]
+
+
+class Response(TypedDict, total=False):
+    """What a run is told: a response or an error, and perhaps the id of the query that it is for, and what a model counted."""
+
+    query_id: str
+    response: Any
+    error: str
+    usage: dict[str, int]
+    model: str
+    finish_reason: str
+
+
+class RunHistory(Tree):
+    """The newest checkpoints of a run, and how many there are."""
+
+    total: int = 0
+
+
+class Tokens(Resource):
+    """How many: counted by whoever answered (`provided`), or `estimated`."""
+
+    tokens: int
+    source: str = ""
+
+
+class TranscriptSummary(Resource):
+    """A run of a strategy, in figures."""
+
+    session_id: str
+    execution_id: str | None = None
+    strategy: str | None = None
+    status: str
+    task_hint: str | None = None
+    started_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+    elapsed_ms: int = 0
+    rounds: int = 0
+    llm_calls: int = 0
+    total_tokens: Tokens | None = None
+    notes_count: int = 0
+
+
+class Exchange(Resource):
+    """One query of a run, and what was answered. Its id says which branch of a fork asked, if one did."""
+
+    query_id: str
+    kind: _Known[QueryKind]
+    prompt: str | None = None
+    system: str | None = None
+    options: dict[str, Any] = {}
+    response: Any = None
+    error: dict[str, Any] | None = None
+    state: _Known[QueryState]
+    usage: dict[str, int] | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    asked_at: AwareDatetime
+    closed_at: AwareDatetime | None = None
+
+
+class Note(Resource):
+    """What somebody has noted about a run."""
+
+    timestamp: AwareDatetime
+    title: str | None = None
+    content: str
+
+
+class NotesCount(Resource):
+    """How many notes a run has."""
+
+    session_id: str
+    notes_count: int
+
+
+class Transcript(TranscriptSummary):
+    """All of a run. Where it is too long, the oldest exchanges are left out, and `truncated` is true."""
+
+    code: str | None = None
+    ctx: Any = None
+    result: Any = None
+    result_preview: str | None = None
+    error: dict[str, Any] | None = None
+    stats: dict[str, Any] = {}
+    transcript: tuple[Exchange, ...] = ()
+    notes: tuple[Note, ...] = ()
+    truncated: bool = False
+    original_rounds: int | None = None
+    returned_rounds: int | None = None
+
+
+class StrategyFigures(Resource):
+    """What runs of a strategy took, in all and on average."""
+
+    count: int
+    avg_elapsed_ms: int = 0
+    avg_llm_calls: int = 0
+    avg_rounds: int = 0
+    total_prompt_chars: int = 0
+    total_response_chars: int = 0
+    total_prompt_tokens: int = 0
+    total_response_tokens: int = 0
+    total_tokens: int = 0
+
+
+class TranscriptStats(Resource):
+    """Figures by strategy."""
+
+    total_sessions: int
+    strategies: dict[str, StrategyFigures] = {}
 
 
 # ---- the daemon --------------------------------------------------------------------------------------------------------------------

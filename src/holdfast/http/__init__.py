@@ -1,6 +1,6 @@
 """The REST API: parses, calls control, answers. It has no rules of its own.
 
-`create_app` makes the ASGI application of an opened Holdfast; `serve` runs it as a daemon.
+`create_app` makes the ASGI application of an opened Holdfast, which a daemon serves.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.http._app import App as App
     from holdfast.http._app import create_app as create_app
-    from holdfast.http._serve import serve as serve
 
-_PLACES = {"App": "_app", "create_app": "_app", "serve": "_serve"}
+_PLACES = {"App": "_app", "create_app": "_app"}
 
-__all__ = ["App", "create_app", "serve"]
+__all__ = ["App", "create_app"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """The application: the routes, and the gate around them."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +13,13 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast._version import VERSION
 from holdfast.control import Holdfast
-from holdfast.http import _errors, _executions, _ops, _queries, _sessions, _streams, _templates
+from holdfast.http import _errors, _executions, _ops, _queries, _sessions, _strategies, _streams, _templates, _transcripts
 from holdfast.http._access import AccessLog
 from holdfast.http._answers import encoded
 from holdfast.http._call import Call, call_of
 from holdfast.http._docs import PAGE, POLICY
 from holdfast.http._metrics import Metrics
+from holdfast.http._mounts import Mounted, Mounts, closing
 from holdfast.http._openapi import document
 from holdfast.http._routes import PREFIX, ApiRoute, HotRoute, Lanes, Plan
 from holdfast.http._security import Gate
@@ -34,6 +36,8 @@ _ALL: Final = (
     _sessions.routes,
     _executions.routes,
     _queries.routes,
+    _strategies.routes,
+    _transcripts.routes,
     _streams.routes,
     _ops.routes,
 )
@@ -54,9 +58,15 @@ class App:
         return self.api.openapi()
 
 
-def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None") -> App:
-    """The REST API of an opened Holdfast. Without tokens everybody may do everything: only for tests, and for what is closed otherwise."""
-    api = FastAPI(title="Holdfast", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None", mounted: Mapping[str, Mounted] | None = None) -> App:
+    """The REST API of an opened Holdfast. Without tokens everybody may do everything: only for tests, and for what is closed otherwise.
+
+    `mounted` are other applications by the paths that they are found at. They are behind the same gate.
+    """
+    mounts = mounted or {}
+    api = FastAPI(
+        title="Holdfast", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=closing(mounts)
+    )
     metrics = Metrics()
     hf.observe(metrics.observe)
     api.state.hf, api.state.config, api.state.metrics, api.state.tokens = hf, config, metrics, tokens
@@ -70,7 +80,8 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None") -> App:
     api.add_exception_handler(HTTPException, _errors.on_http_error)
     _describe(api)
     public = {PREFIX + plan.path for group in _ALL for plan in group.plans if plan.scope is None} | {DOCUMENT, DOCS}
-    return App(api, Gate(Lanes(api, hot), config, tokens, public, _Done(metrics, AccessLog(config.access_log))))
+    routed = Mounts(Lanes(api, hot), mounts, api.state)
+    return App(api, Gate(routed, config, tokens, public, _Done(metrics, AccessLog(config.access_log))))
 
 
 def _add(api: FastAPI, plan: Plan) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import Receive
 
-from holdfast.http._errors import Forbidden, Unauthenticated
+from holdfast.http._errors import RequestForbidden, Unauthenticated
 
 if TYPE_CHECKING:
     from holdfast.daemon import Token
@@ -46,6 +46,8 @@ class Call:
     streams: bool = False
     """Whether the answer goes on until somebody leaves: how long it took tells nothing."""
     only_head: bool = False
+    receive: Receive | None = None
+    """For a hot route that waits: tells when whoever asked has left."""
 
     def require(self, scope: str | None) -> None:
         """Raises unless the caller may do what needs this scope. None is for everybody."""
@@ -54,7 +56,7 @@ class Call:
         if self.caller is None:
             raise Unauthenticated
         if scope not in self.caller.scopes:
-            raise Forbidden(f"this needs a token with the scope {scope}")
+            raise RequestForbidden(f"this needs a token with the scope {scope}")
 
 
 def call_of(scope: Any) -> Call:

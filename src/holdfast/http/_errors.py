@@ -4,7 +4,7 @@ HoldfastError
 └── TransportError          the request itself is at fault
     ├── InvalidRequest      not JSON, an unknown field, a wrong type
     ├── Unauthenticated     no token, or one that is not known
-    ├── Forbidden           the token may not do this, or the page that asks is of another site
+    ├── RequestForbidden    the token may not do this, or the page that asks is of another site
     ├── MethodNotAllowed    the path has no such method
     ├── RequestTimeout      the body came too slowly
     ├── BodyTooLarge
@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
 
-from holdfast.domain import Fault, HoldfastError, InvalidValue, NotFound
+from holdfast.domain import Fault, Forbidden, HoldfastError, InvalidValue, NotFound
 from holdfast.http._answers import Json
 from holdfast.http._statuses import INTERNAL, STATUSES, UNEXPECTED, status_of
 
@@ -50,10 +50,8 @@ class Unauthenticated(TransportError):
     code = "UNAUTHENTICATED"
 
 
-class Forbidden(TransportError):
+class RequestForbidden(Forbidden, TransportError):
     """This is not allowed."""
-
-    code = "FORBIDDEN"
 
 
 class MethodNotAllowed(TransportError):

@@ -110,6 +110,7 @@ SESSION: Final[Plain] = {
     "head": 0,
     "origin": None,
     "wake_at": None,
+    "family": None,
 }
 METRICS: Final[Plain] = {"elapsed_ms": 1, "steps": 1, "pauses": 0, "queries": 0, "llm_calls": 0, "cpu_ms": 0.4}
 QUERY: Final[Plain] = {
@@ -138,6 +139,7 @@ EXECUTION: Final[Plain] = {
     "result": {"type": "number", "preview": "2", "json": 2},
     "error": None,
     "metrics": METRICS,
+    "custom": {},
     "seq": 2,
     "parent_id": None,
     "queries": [],
@@ -210,6 +212,103 @@ ERROR_ENTRY: Final[Plain] = {
     "message": "boom",
     "attempt": 1,
     "resolved_at": None,
+}
+STRATEGY: Final[Plain] = {
+    "name": "self_consistency",
+    "language": "lua",
+    "version": "1.0.0",
+    "description": "Asks several times at once, and takes the answer that most agree on.",
+    "category": "sampling",
+    "source": "bundled",
+    "hides": [],
+}
+STRATEGY_DETAIL: Final[Plain] = STRATEGY | {
+    "meta": {"name": "self_consistency", "version": "1.0.0", "category": "sampling"},
+    "spec": None,
+    "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "files": ["init.lua"],
+    "file": "init.lua",
+    "text": "local M = {}\nfunction M.run(ctx) return alc.llm(ctx.task) end\nreturn M\n",
+}
+NEEDS_RESPONSE: Final[Plain] = {
+    "status": "needs_response",
+    "session_id": SESSION_ID,
+    "query_id": "q-1",
+    "prompt": "What is 17 + 25?",
+    "system": None,
+    "max_tokens": 1024,
+}
+_STATS: Final[Plain] = {"auto": {"elapsed_ms": 812, "llm_calls": 1, "pauses": 1, "rounds": 1}, "custom": {}}
+COMPLETED: Final[Plain] = {"status": "completed", "session_id": SESSION_ID, "result": {"answer": "42"}, "stats": _STATS}
+CANCELLED: Final[Plain] = {"status": "cancelled", "session_id": SESSION_ID, "stats": _STATS}
+BRANCH_QUERY: Final[Plain] = QUERY | {"id": "f-3-0-7", "kind": "llm", "payload": {"prompt": "What is 17 + 25?"}}
+RUN_STATUS: Final[Plain] = {
+    "session_id": SESSION_ID,
+    "strategy": "self_consistency",
+    "state": "paused",
+    "phase": "paused",
+    "started_at": 1_794_807_912_345,
+    "last_activity_at": 1_794_807_912_345,
+    "metrics": {"elapsed_ms": 812, "llm_calls": 1, "rounds": 0, "recent_logs": []},
+    "pending_queries": 1,
+    "pending": [{"query_id": "q-1", "max_tokens": 1024}],
+}
+HISTORY: Final[Plain] = TREE | {"total": 2}
+TRANSCRIPT_SUMMARY: Final[Plain] = {
+    "session_id": SESSION_ID,
+    "execution_id": EXECUTION_ID,
+    "strategy": "self_consistency",
+    "status": "ok",
+    "task_hint": "What is 17 + 25?",
+    "started_at": _AT,
+    "ended_at": _AT,
+    "elapsed_ms": 812,
+    "rounds": 1,
+    "llm_calls": 1,
+    "total_tokens": {"tokens": 13, "source": "provided"},
+    "notes_count": 1,
+}
+EXCHANGE: Final[Plain] = {
+    "query_id": "q-1",
+    "kind": "llm",
+    "prompt": "What is 17 + 25?",
+    "system": None,
+    "response": "42",
+    "state": "answered",
+    "usage": {"prompt_tokens": 12, "completion_tokens": 1},
+    "model": "small",
+    "finish_reason": "stop",
+    "asked_at": _AT,
+    "closed_at": _AT,
+}
+TRANSCRIPT: Final[Plain] = TRANSCRIPT_SUMMARY | {
+    "code": 'return require("self_consistency").run(ctx)',
+    "ctx": {"task": "What is 17 + 25?"},
+    "result": {"answer": "42"},
+    "error": None,
+    "stats": _STATS,
+    "transcript": [EXCHANGE],
+    "notes": [{"timestamp": _AT, "title": "Why", "content": "It was easy."}],
+}
+TRANSCRIPT_STATS: Final[Plain] = {
+    "total_sessions": 1,
+    "strategies": {
+        "self_consistency": {
+            "count": 1,
+            "avg_elapsed_ms": 812,
+            "avg_llm_calls": 1,
+            "avg_rounds": 1,
+            "total_prompt_chars": 16,
+            "total_response_chars": 2,
+            "total_prompt_tokens": 12,
+            "total_response_tokens": 1,
+            "total_tokens": 13,
+        }
+    },
+}
+EXPORTED: Final[Plain] = {
+    "application/x-ndjson": '{"type":"run","strategy":"self_consistency"}\n{"type":"exchange","query_id":"q-1"}\n',
+    "text/markdown": "# self_consistency\n\n## q-1\n\nWhat is 17 + 25?\n",
 }
 READINESS: Final[Plain] = {"status": "ok", "store": "ok", "recovery": {"interrupted": 0, "recovered": 0}}
 SUMMARY: Final[Plain] = {

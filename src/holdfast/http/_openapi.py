@@ -41,6 +41,8 @@ _TAGS: Final = {
     "sessions": "Long-lived program states, and their history.",
     "executions": "Runs inside a session.",
     "queries": "What paused executions wait for, and the answers.",
+    "strategies": "Programs that ask models, and runs of them, told in the shapes that algocline's hosts know.",
+    "transcripts": "What runs asked, were told, and came to.",
     "events": "Streams of what happens, as server-sent events.",
     "operations": "Health, figures, versions.",
 }
@@ -116,6 +118,8 @@ def _answers(operation: dict[str, Any], responses: dict[str, Any], plan: Plan) -
         told["content"] = {"text/event-stream": {"schema": {"type": "string"}, "example": plan.example}}
     elif "text" in plan.extra:
         told["content"] = {plan.extra["text"]: {"schema": {"type": "string"}, "example": plan.example}}
+    elif "texts" in plan.extra:
+        told["content"] = {kind: {"schema": {"type": "string"}, "example": text} for kind, text in plan.example.items()}
     else:
         content = told["content"]["application/json"]
         content["example"] = plan.example

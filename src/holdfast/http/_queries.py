@@ -92,8 +92,9 @@ async def answer_query(hf: Hf, call: HotCall, body: models.AnswerRequest, sessio
     if "error" in body.model_fields_set:
         turn = await hf.queries.fail(session_id, body.error.message, query=query_id, code=body.error.code, idempotency_key=key)
     else:
-        usage = None if body.usage is None else body.usage.as_dict()
-        turn = await hf.queries.answer(session_id, body.value, query=query_id, usage=usage, idempotency_key=key)
+        usage = None if body.usage is None else {name: count for name, count in body.usage.items() if count is not None}
+        about = {"model": body.model, "finish_reason": body.finish_reason}
+        turn = await hf.queries.answer(session_id, body.value, query=query_id, usage=usage, **about, idempotency_key=key)
     return told(turn, 200)
 
 

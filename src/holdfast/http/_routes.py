@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends
 from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import request_params_to_args
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -163,20 +164,28 @@ class HotRoute(ApiRoute):
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
         call, plan = call_of(scope), self.plan
-        call.hot = True
+        call.hot, call.receive = True, receive
         try:
             self._admit(call)
+            given = scope["path_params"]
             if scope["query_string"]:
-                self._check_queries(Request(scope))
+                given = given | self._parsed_queries(Request(scope))
             if plan.hot is not None and plan.hot is not NoBody:
                 body = _body.parsed(plan.hot, _body.plain(call.body))
-                answer = await plan.handler(self.hf, call, body, **scope["path_params"])
+                answer = await plan.handler(self.hf, call, body, **given)
             else:
-                answer = await plan.handler(self.hf, call, **scope["path_params"])
+                answer = await plan.handler(self.hf, call, **given)
         except Exception as error:  # noqa: BLE001 - as the handlers of FastAPI's routes do
             answer = answer_to(error, call.request_id)
         await send({"type": "http.response.start", "status": answer.status_code, "headers": answer.raw_headers})
         await send({"type": "http.response.body", "body": answer.body})
+
+    def _parsed_queries(self, request: Request) -> dict[str, Any]:
+        self._check_queries(request)
+        found, errors = request_params_to_args(self.dependant.query_params, request.query_params)
+        if errors:
+            raise refusal_of_parameters(errors)
+        return found
 
 
 class NoBody(BaseModel):

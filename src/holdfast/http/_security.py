@@ -18,9 +18,9 @@ from holdfast.http import _body
 from holdfast.http._answers import Json
 from holdfast.http._call import ANYONE, Call, Caller
 from holdfast.http._errors import (
-    Forbidden,
     HostNotAllowed,
     InvalidRequest,
+    RequestForbidden,
     Unauthenticated,
     answer_to,
 )
@@ -33,12 +33,17 @@ if TYPE_CHECKING:
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _BODIES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+_OURS: Final = [b"authorization", b"content-type", b"idempotency-key", b"last-event-id", b"prefer", b"x-request-id"]
+_MCP: Final = [b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"]
 _CORS: Final = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
-    (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, last-event-id, prefer, x-request-id"),
+    (b"access-control-allow-headers", b", ".join(_OURS + _MCP)),
     (b"access-control-max-age", b"600"),
 ]
-_EXPOSED: Final = (b"access-control-expose-headers", b"link, preference-applied, retry-after, x-next-cursor, x-request-id")
+_EXPOSED: Final = (
+    b"access-control-expose-headers",
+    b"link, mcp-session-id, preference-applied, retry-after, x-next-cursor, x-request-id",
+)
 
 Done = Callable[[Call, float], None]
 
@@ -121,7 +126,7 @@ class Gate:
             return True
         if self._hosts.is_same(origin, headers[b"host"]):
             return False
-        raise Forbidden("pages of other sites may not ask here; allowed_origins names those that may")
+        raise RequestForbidden("pages of other sites may not ask here; allowed_origins names those that may")
 
     def _caller(self, authorization: bytes | None) -> Caller | None:
         if self._tokens is None:

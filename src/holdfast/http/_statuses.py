@@ -23,6 +23,7 @@ STATUSES: Final[dict[str, int]] = {
     "CAPABILITY_NOT_FOUND": 404,
     "STARTUP_NOT_FOUND": 404,
     "FILE_NOT_FOUND": 404,
+    "PACKAGE_NOT_FOUND": 404,
     # how it was asked
     "METHOD_NOT_ALLOWED": 405,
     "REQUEST_TIMEOUT": 408,
@@ -37,6 +38,8 @@ STATUSES: Final[dict[str, int]] = {
     "TEMPLATE_INACTIVE": 409,
     "CAPABILITY_EXISTS": 409,
     "STARTUP_FILE_EXISTS": 409,
+    "PACKAGE_EXISTS": 409,
+    "PACKAGE_CHANGED": 409,
     "VERSION_CONFLICT": 409,
     "STATE_CONFLICT": 409,
     "IDEMPOTENCY_CONFLICT": 409,
@@ -45,12 +48,14 @@ STATUSES: Final[dict[str, int]] = {
     "SESSION_BUSY": 409,
     "SESSION_NOT_READY": 409,
     "INVALID_TRANSITION": 409,
+    "NOTES_FULL": 409,
     # what is understood and cannot be done
     "BUDGET_EXCEEDED": 422,
     "INVALID_PATH": 422,
     "STARTUP_MODE_UNSUPPORTED": 422,
     "CAPABILITY_INVALID": 422,
     "MODULE_NOT_ALLOWED": 422,
+    "PACKAGE_INVALID": 422,
     "LIBRARY_UNKNOWN": 422,
     "LIBRARY_NOT_CACHED": 422,
     "LIBRARY_LOAD_FAILED": 422,
@@ -102,6 +107,9 @@ UNEXPECTED: Final = frozenset(
         "HOST_FAILED",
         "LIMIT_EXCEEDED",
         "QUERY_EXPIRED",
+        "PROMPT_UNKNOWN",
+        "FORK_LIMIT",
+        "BRANCH_FAILED",
     }
 )
 """Codes that belong inside: on an execution, in a log. One that reaches a client as the answer to a call is a fault of ours."""

@@ -233,7 +233,9 @@ async def list_capabilities(hf: Hf, template_id: TemplateId, listed: Listed) -> 
     extra={"body": {"kind": "module", "name": "fs", "enabled": True, "config": {"write": True}}},
 )
 async def add_capability(hf: Hf, template_id: TemplateId, body: models.NewCapability, key: Key) -> Json:
-    """Grants something to sessions of a template if it is enabled, and denies it if not: a module, or a function or tool of the daemon."""
+    """Grants something to sessions of a template if it is enabled, and denies it if not: a module, a package,
+    or a function or tool of the daemon.
+    """
     made = await hf.templates.add_capability(
         template_id, body.kind, body.name, enabled=body.enabled or False, config=body.config, idempotency_key=key
     )

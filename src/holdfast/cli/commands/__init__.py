@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from holdfast.cli._exits import usage
+from holdfast.cli._given import checked_text
 from holdfast.cli._remote import Globals
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, on one line.")]
@@ -48,7 +49,8 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 def json_value(text: str, option: str) -> Any:
     import json
 
+    checked_text(text, option)
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter if it is nested too deeply
         raise usage(f"{option} must be JSON, not {text[:40]!r}") from None

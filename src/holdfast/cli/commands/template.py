@@ -230,7 +230,7 @@ def add_capability(
     context: typer.Context,
     template: TemplateArgument,
     name: Name,
-    kind: Annotated[str, typer.Option("--kind", help="module, function or tool.")] = "module",
+    kind: Annotated[str, typer.Option("--kind", help="module, function, tool or packages.")] = "module",
     config: Annotated[str, typer.Option("--config", help="Its configuration, as a JSON object.")] = "{}",
     enabled: Annotated[
         bool, typer.Option("--enabled/--disabled", help="Whether it grants what it names, or denies it.")

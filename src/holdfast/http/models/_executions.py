@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from holdfast.domain import InvalidValue
 from holdfast.http.models._base import QUERY_ID, Count, Given, Moment, Object, QueryId, SessionId, Text, Told, absent
-from holdfast.http.models._sessions import Budget
+from holdfast.http.models._sessions import Budget, Label
 
 ExecutionKind = Literal["repl", "run_file", "startup", "strategy"]
 ExecutionStatus = Literal["running", "paused", "ok", "error", "timeout", "cancelled"]
@@ -50,14 +50,8 @@ class AnswerError(Given):
     code: str | None = None
 
 
-class Usage(Given):
-    """What a model counted."""
-
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-
-    def as_dict(self) -> dict[str, int]:
-        return {name: count for name, count in self if count is not None}
+Usage = Annotated[dict[Annotated[str, Field(min_length=1, max_length=100)], Count | None], Field(max_length=20)]
+"""What a model counted. Some send names without a number."""
 
 
 class AnswerRequest(Given):
@@ -67,7 +61,11 @@ class AnswerRequest(Given):
 
     value: Any = absent()
     error: AnswerError = absent()
-    usage: Usage | None = None
+    usage: Usage | None = Field(
+        default=None, description="What a model counted: `prompt_tokens`, `completion_tokens`, or others."
+    )
+    model: Label | None = None
+    finish_reason: Label | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -123,6 +121,7 @@ class Execution(Told):
     result: Object | None
     error: Object | None
     metrics: Object
+    custom: Object = Field(description="What the script counted itself.")
     seq: Count
     parent_id: str | None
     queries: list[Query] = Field(description="What it waits for.")

@@ -66,6 +66,16 @@ class Origin(Told):
     checkpoint: Count
 
 
+class Family(Told):
+    """A branch of a script's fork: which one, of which query of which session, and where all of that began."""
+
+    root_id: str
+    parent_id: str
+    query_id: str
+    index: Count
+    depth: Number
+
+
 class Session(Told):
     id: str = Field(json_schema_extra={"format": "uuid"})
     template_id: str
@@ -84,6 +94,7 @@ class Session(Told):
     head: Count
     origin: Origin | None
     wake_at: Moment | None
+    family: Family | None = Field(description="Whose branch it is, if a script has forked it.")
 
 
 class SessionDeleted(Told):

@@ -72,7 +72,7 @@ class CloneRequest(Given):
 class NewCapability(Given):
     """A capability that grants something, or denies it if it is not enabled."""
 
-    kind: Name = Field(description="`module`, `function` or `tool`.")
+    kind: Name = Field(description="`module`, `function`, `tool` or `packages`.")
     name: Name
     enabled: bool | None = None
     config: Object | None = None
