@@ -4,10 +4,16 @@ import argparse
 import json
 import platform
 
-from benchmarks import capabilities, durable, http, sandbox
+from benchmarks import capabilities, durable, http, sandbox, strategies
 from benchmarks.rows import Row
 
-SUITES = {"capabilities": capabilities.run, "durable": durable.run, "http": http.run, "sandbox": sandbox.run}
+SUITES = {
+    "capabilities": capabilities.run,
+    "durable": durable.run,
+    "http": http.run,
+    "sandbox": sandbox.run,
+    "strategies": strategies.run,
+}
 _WIDTH = 44
 
 

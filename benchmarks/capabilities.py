@@ -41,7 +41,7 @@ async def libraries(folder: Path) -> list[Row]:
         add_package(cache, name)
     rows: list[Row] = []
     async with Holdfast.open(f"sqlite:///{folder}/work.db", libraries=cache) as hf:
-        bare = _bare_commit(folder / "bare.db")
+        bare = bare_commit(folder / "bare.db")
         made: dict[str, tuple[float, float]] = {}
         keys = {"none": SIX[:0], "lodash": SIX[:1], "six_libraries": SIX}
         for key, names in keys.items():
@@ -77,7 +77,7 @@ async def _created(hf: Opened, template: str, script: str) -> tuple[float, float
     return statistics.median(making), statistics.median(using)
 
 
-def _bare_commit(path: Path) -> float:
+def bare_commit(path: Path) -> float:
     """One row in one transaction, with the settings that the store has."""
     with sqlite3.connect(path, isolation_level=None) as connection:
         connection.execute("PRAGMA journal_mode = WAL")

@@ -155,7 +155,7 @@ def throughput(folder: Path) -> Iterator[Row]:
         yield Row(f"pauses_per_s_sqlite{suffix}", rate, 3000, 5000, higher=True)
         if gil is not None:
             yield Row(f"python_us_per_pause{suffix}", gil * 1e6, 200, 100)
-        rate, _ = asyncio.run(_throughput(fresh_schema(), language))
+        rate, _ = asyncio.run(_throughput(fresh_schema(synced=True), language))
         yield Row(f"pauses_per_s_postgres{suffix}", rate, 2000, 3000, higher=True)
 
 

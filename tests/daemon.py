@@ -56,7 +56,7 @@ class Daemon:
                     if caller.get(f"{self.url}/api/v1/health/ready").status_code == 200:
                         return self
                 except httpx2.HTTPError:
-                    time.sleep(0.02)
+                    time.sleep(0.05)
         self.kill()
         raise AssertionError(f"the daemon did not start:\n{self.log[-3000:]}")
 

@@ -50,9 +50,13 @@ shutil.rmtree(folder, ignore_errors=True)
 
 
 class Server:
-    """A server in a folder of its own, durable as PostgreSQL is by default."""
+    """A server in a folder of its own.
 
-    def __init__(self) -> None:
+    Tests kill processes and never the machine: for them the system's memory is durable enough. With `synced` it is as by default.
+    """
+
+    def __init__(self, *, synced: bool = False) -> None:
+        self._settings = [] if synced else ["-c", "fsync=off", "-c", "full_page_writes=off"]
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir="/tmp"))
         self._watcher = subprocess.Popen(
             [sys.executable, "-I", "-c", _WATCHER, str(self.folder)], stdin=subprocess.PIPE, start_new_session=True
@@ -86,7 +90,7 @@ class Server:
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         with (self.folder / "log").open("ab") as log:
-            arguments = ["-D", self._data, "-k", str(self.folder), "-c", "listen_addresses="]
+            arguments = ["-D", self._data, "-k", str(self.folder), "-c", "listen_addresses=", *self._settings]
             self._process = subprocess.Popen(
                 [self._programs / "postgres", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -149,17 +153,21 @@ class Server:
             raise RuntimeError(done.stderr[-2000:])
 
 
-@cache
-def server() -> Server:
+def server(*, synced: bool = False) -> Server:
     """The server of this process, which lives as long as it."""
-    started = Server()
+    return _started(synced)
+
+
+@cache
+def _started(synced: bool) -> Server:
+    started = Server(synced=synced)
     atexit.register(started.close)
     return started
 
 
-def fresh_schema() -> str:
+def fresh_schema(*, synced: bool = False) -> str:
     """An address on the server of this process, with a schema of its own."""
-    return server().fresh_schema()
+    return server(synced=synced).fresh_schema()
 
 
 def _unprivileged(folder: Path) -> dict[str, Any]:
