@@ -13,6 +13,42 @@ from holdfast.sandbox import LANGUAGES, Engine, Language, Template
 settings.register_profile("holdfast", max_examples=50, deadline=None)
 settings.load_profile("holdfast")
 
+SLOW = [
+    "test_postgresql_store",
+    "test_faults",
+    "test_two_processes",
+    "test_chaos",
+    "test_journal",
+    "test_retries",
+    "test_http_schema",
+    "test_hostile_corpus",
+    "test_packaging",
+    "test_lifetime",
+    "test_cli_run",
+    "test_lineage",
+    "test_limits",
+    "test_every_call_ends",
+    "test_templates_edit",
+    "test_mcp_http",
+    "test_lua_official",
+    "test_branch_deaths",
+    "test_durability",
+    "test_template_races",
+    "test_history",
+    "test_modules_exec",
+    "test_many_sandboxes",
+    "test_random_histories",
+    "test_load",
+]
+"""Files that take long, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long begin first: a worker that came to one of them last would be waited for by all others."""
+    places = {name: place for place, name in enumerate(SLOW)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(SLOW)))
+
+
 WAYS = {"fast": {}, "unmapped": {"mapped": False}, "public": {"unchecked": False, "native_ticks": False}}
 
 

@@ -238,7 +238,8 @@ class _Watch:
     async def moved(self, seconds: float) -> set[UUID]:
         """Those that have moved, as soon as one has; none if it takes too long."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
         moved, self._moved = self._moved, set()
         self._event.clear()
         for session_id in moved:

@@ -52,5 +52,6 @@ class Alarms:
                 self._wake(session_id, at)
             rest = (self._due[0][0] - now) / 1000 if self._due else _LONGEST_SLEEP_S
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._earlier.wait(), min(rest, _LONGEST_SLEEP_S))
+                async with asyncio.timeout(min(rest, _LONGEST_SLEEP_S)):
+                    await self._earlier.wait()
             self._earlier.clear()

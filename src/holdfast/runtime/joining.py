@@ -112,7 +112,8 @@ class Joining:
             elif fork.failed and branches.aborts(query):
                 await self.stop(left)
             try:
-                await asyncio.wait_for(fork.due.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await fork.due.wait()
                 pause = _LOOK_S
             except TimeoutError:
                 pause = min(pause * 2, _LONGEST_LOOK_S)
