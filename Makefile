@@ -7,7 +7,7 @@
 #   make clean    remove what was made here; downloads and compiled guests stay in the user's cache
 
 PYTHON ?= python3
-# Tests wait for processes and clocks as well. A file is one worker's, so that what its tests share is made once.
+# Tests wait for processes and clocks as well. A file is one worker's, so that what its tests share is made once; slow ones begin first.
 WORKERS ?= 4
 
 BIN := .venv/bin
@@ -28,7 +28,7 @@ demo: $(PACKAGE)
 
 # Tests start Python hundreds of times: where it may keep no compiled files, each time it would compile all of Holdfast.
 test: $(DEVELOPMENT)
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(DEVELOPMENT)
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Engines, guests and templates for all tests: real ones, one of each kind for a whole run."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -13,7 +14,13 @@ from holdfast.sandbox import LANGUAGES, Engine, Language, Template
 settings.register_profile("holdfast", max_examples=50, deadline=None)
 settings.load_profile("holdfast")
 
+# Whoever runs this in the background may have been made deaf to Ctrl-C, and so would be every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 SLOW = [
+    "test_build",
+    "test_heap",
     "test_postgresql_store",
     "test_faults",
     "test_two_processes",
@@ -39,6 +46,19 @@ SLOW = [
     "test_many_sandboxes",
     "test_random_histories",
     "test_load",
+    "test_events_feed",
+    "test_http_attacks",
+    "test_modules_state",
+    "test_daemon_host",
+    "test_processes",
+    "test_branches",
+    "test_client_daemon",
+    "test_operations",
+    "test_images",
+    "test_types",
+    "test_cli_strategies",
+    "test_mcp_stdio",
+    "test_caches",
 ]
 """Files that take long, the longest first."""
 
