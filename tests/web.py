@@ -49,7 +49,7 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         line = self.rfile.readline().decode("latin-1").split()
-        if len(line) != 3:
+        if len(line) != 3 or not line[2].startswith("HTTP/"):  # such as the beginning of TLS, which may look like three words
             return
         headers: dict[str, str] = {}
         while (raw := self.rfile.readline().decode("latin-1").strip()) != "":

@@ -141,8 +141,16 @@ def left_running(folder: Path) -> list[str]:
                     (process / "cwd").readlink()
                 ).startswith(str(folder))
                 if is_ours and (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
-                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                    found.append(_words_of(process))
     return found
+
+
+def _words_of(process: Path) -> str:
+    """How a program was started. There is a moment in which it is there, and its words are not yet."""
+    until = time.monotonic() + PATIENCE_S
+    while not (words := (process / "cmdline").read_bytes()) and time.monotonic() < until:
+        time.sleep(0.001)
+    return words.replace(b"\0", b" ").decode()
 
 
 def check_programs(folder: Path) -> None:
