@@ -162,6 +162,7 @@ local function ask(name, payload)
 end
 
 local function llm(name, subject, options)
+  if options == nil and type(subject) == "string" then return (query("llm", {prompt = subject})) end -- a bare prompt needs no checks
   if options ~= nil and type(options) ~= "table" then
     raise(format("bad argument #2 to '%s' (table expected, got %s)", name, type(options)))
   end

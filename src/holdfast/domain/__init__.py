@@ -1,7 +1,7 @@
 """Plain data and rules: no I/O, no async, no clock. Imports nothing of Holdfast but itself."""
 
 from holdfast.domain import _replies as replies
-from holdfast.domain._budget import Budget, Spent
+from holdfast.domain._budget import Budget, Spent, least_left
 from holdfast.domain._context import budget_of, namespace_of
 from holdfast.domain._effects import EffectKind
 from holdfast.domain._errors import (
@@ -50,6 +50,7 @@ from holdfast.domain._limits import Breach, Limit, Limits
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
 from holdfast.domain._pending import Given, PendingQueries
+from holdfast.domain._principal import DEFAULT_TENANT, Principal
 from holdfast.domain._records import (
     Answer,
     Checkpoint,
@@ -78,6 +79,7 @@ from holdfast.domain._workflow import PHASES, SessionPhase, WorkflowSession
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",
+    "DEFAULT_TENANT",
     "EXECUTION",
     "PHASES",
     "QUERY",
@@ -128,6 +130,7 @@ __all__ = [
     "Origin",
     "PendingFilter",
     "PendingQueries",
+    "Principal",
     "Query",
     "QueryKind",
     "QueryNotFound",
@@ -169,6 +172,7 @@ __all__ = [
     "estimate",
     "estimated",
     "hidden_root",
+    "least_left",
     "namespace_of",
     "new_id",
     "parse_any_query_id",

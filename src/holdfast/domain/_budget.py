@@ -1,6 +1,6 @@
 """Budgets: how much a script may ask of models. Hard: what would exceed one is refused before it is asked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Self
 
@@ -80,3 +80,19 @@ class Spent:
     llm_calls: int = 0
     elapsed_ms: int = 0
     tokens: int = 0
+
+
+def least_left(budgets: Iterable[tuple[Budget, Spent]]) -> dict[str, int | None] | None:
+    """Return the least remaining amount of each limit over several budgets, such as an execution's and its session's; None without one.
+
+    >>> least_left([(Budget(max_llm_calls=5), Spent(llm_calls=1)), (Budget(max_llm_calls=3), Spent())])
+    {'llm_calls': 3, 'elapsed_ms': None, 'tokens': None}
+    """
+    left = [budget.remaining(spent) for budget, spent in budgets]
+    if not left:
+        return None
+    return {name: _least(each[name] for each in left) for name in left[0]}
+
+
+def _least(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)

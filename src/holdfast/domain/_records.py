@@ -15,6 +15,7 @@ from holdfast.domain._budget import Budget
 from holdfast.domain._ids import query_id
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import QueryKind
+from holdfast.domain._principal import DEFAULT_TENANT, Principal
 from holdfast.domain._spec import TemplateSpec
 from holdfast.domain._states import ExecutionStatus, QueryState, SessionState
 
@@ -122,6 +123,13 @@ class Session(_Copied):
     last_error: str | None = None
     worktree: Worktree | None = None
     family: Family | None = None
+    tenant: str = DEFAULT_TENANT
+    token: str = ""
+
+    @property
+    def principal(self) -> Principal:
+        """Return the tenant that the session belongs to and the token that created it."""
+        return Principal(self.tenant, self.token)
 
     def copy(self) -> Self:
         twin = _Copied.copy(self)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
 from uuid import UUID
 
-from holdfast.domain._budget import Spent
+from holdfast.domain._budget import Spent, least_left
 from holdfast.domain._errors import InvalidValue
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, prompt_parts
 from holdfast.domain._records import Answer, Event, EventType, Execution, Query, Session
@@ -349,15 +349,10 @@ def _metrics(
         (execution.budget, Spent(metrics.llm_calls, elapsed, metrics.total_tokens.tokens)),
         (session.budget, Spent(session.llm_calls, max(0, until - session.created_at), session.tokens)),
     ]
-    left = [budget.remaining(spent) for budget, spent in budgets if budget is not None]
-    if left:
-        shown["budget_remaining"] = {name: _least(each[name] for each in left) for name in left[0]}
+    left = least_left([(budget, spent) for budget, spent in budgets if budget is not None])
+    if left is not None:
+        shown["budget_remaining"] = left
     return shown
-
-
-def _least(limits: Iterable[int | None]) -> int | None:
-    """What is left where both an execution and its session have a budget."""
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _current_query(asked: Sequence[tuple[str, Query]]) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from holdfast.domain import (
     Session,
     Spent,
     check_payload,
+    least_left,
     prompt_size,
 )
 from holdfast.runtime import branches
@@ -108,11 +109,8 @@ class Asking:
 
     def left(self, now: int) -> dict[str, int | None] | None:
         """What is left of the budgets of the execution and its session, the least of both; None if there is none."""
-        found = [budget.remaining(spent) for budget, spent in self._budgets(now)]
-        if not found:
-            return None
-        least = {name: _least([each[name] for each in found]) for name in found[0]}
-        if branches.is_held(self._resident.open.values()):
+        least = least_left(self._budgets(now))
+        if least is not None and branches.is_held(self._resident.open.values()):
             least |= {name: 0 for name in ("llm_calls", "tokens") if least[name] is not None}
         return least
 
@@ -161,10 +159,6 @@ class Asking:
         if self._waits[module] <= most:
             return None
         return Failure(f"a step waits for at most {most} calls of {module}", "CALLS_EXCEEDED")
-
-
-def _least(limits: Iterable[int | None]) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _check_held(budget: Budget, spent: Spent) -> None:
