@@ -111,12 +111,14 @@ size_t hf_clip(const char *text, size_t length, size_t limit);
 
 /* ---- what a step says ------------------------------------------------------------------------------------------------------- */
 
-/* Appends a whole record and frees its buffer. hf_emit counts it as an event and as output; hf_outcome only as output. */
+/* Appends a whole record and frees its buffer. hf_emit counts it as an event and as output of the step, hf_emit_query only as an event,
+ * hf_outcome only as output. */
 void hf_emit(hf_buffer *record);
+void hf_emit_query(hf_buffer *record);
 void hf_outcome(hf_buffer *record);
 void hf_refuse(const char *code, const char *message);
 
-/* Executions: counters of events, output and suspensions start again; a suspension is counted when an execution waits. */
+/* Executions: the counter of suspensions starts again; a suspension is counted when an execution waits. */
 void hf_execution_begins(void);
 void hf_execution_waits(void);
 /* Query ids are never used twice in a session. */

@@ -25,8 +25,8 @@ static struct { /* the host reads this; keep it in step with Control in sandbox/
 static struct {
     uint32_t max_events, max_output, max_suspensions;
 } limits;
-static struct { /* of the present execution */
-    uint32_t events, output, suspensions;
+static struct { /* events, output and questions of the present step; suspensions of the present execution */
+    uint32_t events, output, questions, suspensions;
 } used;
 static uint32_t queries;
 
@@ -68,10 +68,23 @@ static void append(hf_buffer *record) {
     hf_buffer_free(record);
 }
 
-void hf_emit(hf_buffer *record) {
+static void count_event(void) {
     if (limits.max_events && used.events >= limits.max_events) hf_breach(HF_EVENTS, limits.max_events, (uint64_t)used.events + 1);
     used.events++;
+}
+
+void hf_emit(hf_buffer *record) {
+    count_event();
     count_output(record);
+    append(record);
+}
+
+void hf_emit_query(hf_buffer *record) {
+    enum { QUESTIONS_MAX = 16 << 20 }; /* bytes of one step: a prompt is not output, but the host has to read it */
+    count_event();
+    uint64_t total = (uint64_t)used.questions + record->length;
+    if (total > QUESTIONS_MAX) hf_breach(HF_OUTPUT, QUESTIONS_MAX, total);
+    used.questions = (uint32_t)total;
     append(record);
 }
 
@@ -181,9 +194,9 @@ static __attribute__((noinline)) void perform(uint32_t length) {
         append(&record);
         goto done;
     }
-    uint32_t output = used.output;
+    used.events = used.output = used.questions = 0;
     hf_language_step(request.op, parts + first, count - first);
-    if (request.op == HF_GLOBALS) used.output = output; /* an execution may wait, and this was not its output */
+    used.events = used.output = used.questions = 0; /* no difference between images by what was said */
     if (request.op == HF_SEAL) {
         memset(&used, 0, sizeof used);
         hf_heap_seal();

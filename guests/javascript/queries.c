@@ -38,7 +38,7 @@ JSValue guest_ask(JSValueConst kind, JSValueConst payload) {
         open = hf_realloc(open, capacity * sizeof *open);
     }
     open[count++] = (query){id, JS_DupValue(ctx, promise)};
-    hf_emit(&record);
+    hf_emit_query(&record);
     return promise;
 }
 

@@ -53,7 +53,7 @@ static void emit(lua_State *L, const char *kind, size_t length) { /* the payload
     hf_put_char(&record, ',');
     hf_lua_encode(&record, L);
     hf_put_char(&record, ']');
-    hf_emit(&record);
+    hf_emit_query(&record);
 }
 
 /* Pushes answer `index`; it is not kept here, where it would stay in every image. */

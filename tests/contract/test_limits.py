@@ -79,6 +79,44 @@ def test_the_events_before_a_breach_are_kept(breach):
     assert [event.payload["text"] for event in outcome.events] == ["before"]
 
 
+def test_output_and_events_are_counted_for_a_step(template, language):
+    source = {
+        "javascript": "for (let i = 0; i < 50; i++) { console.log('x'.repeat(600)); await ask('?') } 'end'",
+        "lua": "for i = 1, 50 do print(('x'):rep(600)) alc.ask('?') end return 'end'",
+    }[language]
+    limits = LIMITS.but(max_output_kb=1, max_events=2)
+    with template.create(limits=limits) as sandbox:
+        outcome = sandbox.evaluate(source)
+        for number in range(1, 51):
+            assert isinstance(outcome, Paused), outcome
+            outcome = sandbox.resume({number: "yes"})
+        assert outcome.result.value == "end"
+
+
+def test_prompts_and_answers_are_not_output(template, language):
+    source = {
+        "javascript": "let a = ''; for (let i = 0; i < 5; i++) a = await llm('p'.repeat(9000) + a); a.length",
+        "lua": "local a = '' for i = 1, 5 do a = alc.llm(('p'):rep(9000) .. a) end return #a",
+    }[language]
+    with template.create(limits=LIMITS.but(max_output_kb=1)) as sandbox:
+        outcome = sandbox.evaluate(source)
+        for number in range(1, 6):
+            assert isinstance(outcome, Paused), outcome
+            outcome = sandbox.resume({number: "a" * 9000})
+        assert outcome.result.value == 9000
+
+
+def test_the_prompts_of_one_step_are_bounded_all_the_same(template, language):
+    source = {
+        "javascript": "const p = 'p'.repeat(5e6); await Promise.all([1, 2, 3, 4].map(() => llm(p)))",
+        "lua": "local p = ('p'):rep(5000000) alc.llm_batch({p, p, p, p})",
+    }[language]
+    with template.create(limits=LIMITS.but(max_output_kb=0, mem_mb=512, wall_ms=20_000, cpu_ms=20_000)) as sandbox:
+        outcome = sandbox.evaluate(source)
+        assert isinstance(outcome, Breached)
+        assert (outcome.breach.limit, outcome.breach.allowed) == (Limit.OUTPUT, 16 << 10)
+
+
 def test_suspensions_are_limited_over_the_whole_execution(template, language):
     limits = LIMITS.but(max_suspensions=3)
     sandbox = template.create(limits=limits)

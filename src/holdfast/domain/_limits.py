@@ -30,9 +30,9 @@ class Limit(StrEnum):
 class Limits:
     """Limits of one sandbox. Zero means no limit, except for memory and the stack, which always have one.
 
-    `wall_ms` and `cpu_ms` hold for each step, between two pauses. `max_events`, `max_output_kb` and `max_suspensions` hold for an
-    execution from its start to its end, however often it pauses. `mem_mb` is the size of the sandbox's whole memory, `stack_kb` how
-    deep calls may nest.
+    `wall_ms`, `cpu_ms`, `max_events` and `max_output_kb` hold for each step, between two pauses; prompts and answers are not output.
+    `max_suspensions` holds for an execution from its start to its end. `mem_mb` is the size of the sandbox's whole memory, `stack_kb`
+    how deep calls may nest. `UsageLimits` are the limits over time.
 
     >>> Limits(wall_ms=200).wall_ms
     200
