@@ -10,6 +10,9 @@ from typing import Final
 BUSY: Final = frozenset({429, 502, 503, 504})
 """Statuses that may be others a moment later."""
 
+CONFLICT: Final = 409
+"""A conflict is final, unless the server says in `Retry-After` when to come back: then a session runs in another process."""
+
 _FIRST_S: Final = 0.05
 _LONGEST_S: Final = 2.0
 _AGES_S: Final = 10 * 365 * 86_400

@@ -10,11 +10,14 @@ import httpx2
 from holdfast.client._calls import Answer, Call, Result
 from holdfast.client._errors import ApiError, MalformedResponse, NoAnswer, Unreachable
 from holdfast.client._find import Server
-from holdfast.client._retry import BUSY, Backoff, retry_after
+from holdfast.client._retry import BUSY, CONFLICT, Backoff, retry_after
 
 _CONNECT_S: Final = 5.0
 _KEPT_S: Final = 30.0
 _LARGEST: Final = 256 << 20
+_SHORTEST_S: Final = 0.05
+_UNAVAILABLE: Final = 503
+_LASTING: Final = frozenset({"STORE_READ_ONLY", "STORE_DAMAGED", "STORE_TOO_NEW", "STORE_UNKNOWN"})
 _UNSENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout)
 
 
@@ -68,6 +71,7 @@ class Attempts(Generic[Result]):
     def __init__(self, settings: Settings, call: Call[Result]) -> None:
         self._settings, self._call = settings, call
         self._backoff = Backoff(settings.retry_for_s)
+        self._since = time.monotonic()
 
     def request(self) -> dict[str, Any]:
         """What to send: the same each time, with the same idempotency key."""
@@ -107,8 +111,17 @@ class Attempts(Generic[Result]):
         return wait
 
     def busy(self, answer: Answer) -> float | None:
-        """How long to wait before the next attempt; None: this answer is the last word."""
-        if answer.status not in BUSY or answer.status in self._call.fine or not self._call.repeatable:
+        """How long to wait before the next attempt; None: this answer is the last word.
+
+        A daemon whose answer has a `Retry-After` is alive, and a conflict with one is about something that has an end: that is waited
+        for as long as the answer may take. Errors that last, as that of a damaged store, have none.
+        """
+        if answer.status in self._call.fine or not self._call.repeatable:
+            return None
+        if answer.status == CONFLICT and "Retry-After" in answer.headers:
+            wait = max(retry_after(answer.headers), _SHORTEST_S)
+            return wait if self.within_s is None or time.monotonic() + wait < self._since + self.within_s else None
+        if answer.status not in BUSY or (answer.status == _UNAVAILABLE and _lasts(answer)):
             return None
         return self._backoff.failed(retry_after(answer.headers))
 
@@ -146,6 +159,11 @@ def error_in(answer: Answer) -> ApiError:
     """The error that an answer tells."""
     body = answer.content.decode("utf-8", "replace")
     return ApiError.parse(answer.status, body, answer.headers.get("X-Request-Id"))
+
+
+def _lasts(answer: Answer) -> bool:
+    """Whether an answer is an error that no waiting ends."""
+    return error_in(answer).code in _LASTING
 
 
 def malformed(answer: Answer, reason: str) -> MalformedResponse:

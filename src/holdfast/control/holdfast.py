@@ -54,6 +54,8 @@ def _give_back(opening: Future[Store]) -> None:
 class _CloseIdle(Close):
     """Closes a session if it is idle still when its turn has come: it may have been used since it was listed."""
 
+    patient = False
+
     def __init__(self, retention: Retention, now: int) -> None:
         self._retention, self._now = retention, now
 

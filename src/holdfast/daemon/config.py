@@ -82,6 +82,9 @@ class Config:
     lease_ms: int = _is(
         _kinds.whole(100, _LONGEST_MS), 10_000, "After how long without a sign of life a daemon is taken for dead"
     )
+    busy_wait_ms: int = _is(
+        _kinds.whole(0, _LONGEST_MS), 30_000, "How long a call waits for a session that another daemon runs at the moment"
+    )
     retention_checkpoints: int | None = _is(_MAYBE, None, "Newest checkpoints that each session keeps; none keeps all")
     retention_checkpoints_ms: int | None = _is(_MAYBE, None, "Age at which other checkpoints may go")
     retention_idle_ms: int | None = _is(_MAYBE, None, "After how long without use a session is closed")
@@ -123,7 +126,13 @@ class Config:
         from holdfast.runtime import Settings
 
         grace_ms = min(Settings().grace_ms, 1000 * self.shutdown_grace_s)
-        return Settings(resident=self.resident, lease_ms=self.lease_ms, grace_ms=grace_ms)
+        return Settings(
+            resident=self.resident,
+            lease_ms=self.lease_ms,
+            grace_ms=grace_ms,
+            busy_wait_ms=self.busy_wait_ms,
+            node_file=self.data_dir / "node",
+        )
 
 
 _UNDER_DATA_DIR: Final[dict[str, Callable[[Path], Any]]] = {

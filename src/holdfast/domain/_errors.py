@@ -47,6 +47,8 @@ class HoldfastError(Exception):
 
     code: ClassVar[str] = "INTERNAL"
     fault: ClassVar[Fault] = Fault.HOLDFAST
+    retry_after: int | None = None
+    """After how many seconds the same call may work; None: that is not known."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip().partition("\n")[0])

@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from holdfast.domain import Fault, Forbidden, HoldfastError, InvalidValue, NotFound
 from holdfast.http._answers import Json
-from holdfast.http._statuses import INTERNAL, STATUSES, UNEXPECTED, status_of
+from holdfast.http._statuses import INTERNAL, LASTING, STATUSES, UNEXPECTED, status_of
 
 _log: Final = logging.getLogger("holdfast.http")
 _OUR_FAULT: Final = "something went wrong here; the log of the daemon has it under this request's id"
@@ -130,9 +130,9 @@ def answer_to(error: Exception, request_id: str = "") -> Json:
     headers: dict[str, str] = {}
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="holdfast"'
-    elif isinstance(error, RateLimited):
+    if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
-    elif status == STATUSES["UNAVAILABLE"]:
+    elif status == STATUSES["UNAVAILABLE"] and code not in LASTING:
         headers["Retry-After"] = "1"
     if isinstance(error, TransportError) and error.closes:
         headers["Connection"] = "close"

@@ -79,6 +79,9 @@ STATUSES: Final[dict[str, int]] = {
     INTERNAL: 500,
 }
 
+LASTING: Final = frozenset({"STORE_READ_ONLY", "STORE_DAMAGED", "STORE_TOO_NEW", "STORE_UNKNOWN"})
+"""Codes whose status says 503, although the same request will not work until somebody has done something about it."""
+
 UNEXPECTED: Final = frozenset(
     {
         "SANDBOX_ERROR",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from holdfast.domain import HoldfastError, Session
 from holdfast.runtime.committer import Committer
+from holdfast.runtime.nodes import is_dead
 from holdfast.runtime.shelf import Shelf
 from holdfast.store import Commit, Store
 
@@ -56,6 +57,22 @@ class Core:
         expected, fence = session.version, session.fence
         self.own(session)
         return Commit(session, expected, fence, self.token())
+
+    def is_alive(self, node: UUID) -> bool:
+        """Whether a node may still run its sessions. One that is proven dead is retired, so that nobody waits for its lease."""
+        if not self.store.is_alive(node):
+            return False
+        if not is_dead(node):
+            return True
+        self.store.retire(node)
+        return False
+
+    def retire_dead(self) -> None:
+        """Retire all nodes that are proven dead."""
+        for node in self.store.list_leases():
+            if node != self.node and is_dead(node):
+                _log.info("node.taken_over node=%s", node)
+                self.store.retire(node)
 
     def now(self, resident: "Resident") -> int:
         """The time, as far as a session is concerned: it never goes back."""

@@ -11,6 +11,7 @@ Sessions that have nothing to do stay resident, most recently used first, up to 
 
 import asyncio
 import contextlib
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, Session
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
-from holdfast.runtime.jobs import Close, Gone, Job, Park, Start, Wake, replay
+from holdfast.runtime.jobs import Close, Gone, Job, Park, RunsElsewhere, Start, Wake, replay
 from holdfast.runtime.lanes import MOST_CONFLICTS, Lanes
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.workers import Workers
@@ -31,6 +32,8 @@ from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
 
 _RETRIES: Final = 5
 _AGAIN_S: Final = 0.1
+_FIRST_LOOK_S: Final = 0.02
+_LONGEST_LOOK_S: Final = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +42,10 @@ class Task:
 
     job: Job
     future: "asyncio.Future[Any]"
+    patient_until: float = 0.0
+    """Until when, by the loop's clock, it waits for another process that runs the session."""
+    looks: int = 0
+    """How often it has looked whether that process has come to an end."""
     tries: int = 0
     conflicts: int = 0
     """How often others had changed the same state when it came to its commit."""
@@ -102,9 +109,15 @@ class Dispatcher:
     """
 
     def __init__(
-        self, core: Core, most_resident: int, settled: Callable[[Resident], None], written: Callable[[Commit], None]
+        self,
+        core: Core,
+        most_resident: int,
+        settled: Callable[[Resident], None],
+        written: Callable[[Commit], None],
+        busy_wait_s: float,
     ) -> None:
         self._core, self._most, self._settled, self._written = core, most_resident, settled, written
+        self._busy_wait_s = busy_wait_s
         self._loop = asyncio.get_running_loop()
         self._bell = Bell(self._loop, self._settle)
         self._slots: OrderedDict[UUID, Slot] = OrderedDict()
@@ -130,7 +143,8 @@ class Dispatcher:
             slot = self._slots[session_id] = Slot(session_id)
         if isinstance(job, Start) and slot.executes and not job.wait:
             raise SessionBusy("an execution runs in this session")
-        task = Task(job, self._loop.create_future())
+        patience_s = math.inf if isinstance(job, Start) and job.wait else self._busy_wait_s if job.patient else 0
+        task = Task(job, self._loop.create_future(), self._loop.time() + patience_s)
         slot.tasks.append(task)
         self._give(slot)
         return task.future
@@ -266,6 +280,11 @@ class Dispatcher:
                 slot.parked.append(task)
             task.waited = True
             return
+        if isinstance(error, RunsElsewhere) and self._loop.time() < task.patient_until and not self._closed:
+            self._look_later(slot, task)
+            return
+        if isinstance(error, RunsElsewhere) and not task.job.patient:
+            error = SessionBusy("the session runs in another process")
         outdated = isinstance(error, LeaseLost | VersionConflict) and not isinstance(error, Gone)
         if task.ran or outdated or task.cancelled:
             self._drop(slot)
@@ -288,6 +307,30 @@ class Dispatcher:
         task.conflicts += 1
         task.lane = error.namespace
         self._lanes.enter(error.namespace, (slot, task), task.conflicts)
+
+    def _look_later(self, slot: Slot, task: Task) -> None:
+        """Tries a job again whose session another process runs now. Later jobs of the session stay behind it, in their order."""
+        self._drop(slot)
+        slot.busy, task.over = task, False
+        delay = min(_LONGEST_LOOK_S, _FIRST_LOOK_S * 2**task.looks)
+        task.looks = min(task.looks + 1, 16)
+        self._loop.call_later(delay, self._look, slot, task)
+
+    def _look(self, slot: Slot, task: Task) -> None:
+        if self._closed:
+            return
+        now = self._loop.time()
+        for late in [late for late in slot.tasks if late.job.patient and late.patient_until <= now]:
+            slot.tasks.remove(late)
+            if not late.future.done():
+                late.future.set_exception(RunsElsewhere())
+        if not task.future.cancelled():
+            self._hand_over(slot, task)
+            return
+        slot.busy = None  # nobody waits for it any more, and it has not begun
+        self._unpark(slot)
+        self._give(slot)
+        self._keep(slot)
 
     def _again(self, work: tuple[Slot, Task]) -> None:
         if not self._closed:
@@ -432,10 +475,8 @@ class Dispatcher:
         """Runs the step again that was under way when its process died, or met another's in the state."""
         owner, begun, job = resident.session.owner, resident.begun, task.job
         assert begun is not None
-        if owner is not None and owner != self._core.node and self._core.store.is_alive(owner):
-            if isinstance(job, Start) and job.wait:
-                raise Park
-            raise SessionBusy("the session runs in another process")
+        if owner is not None and owner != self._core.node and self._core.is_alive(owner):
+            raise RunsElsewhere
         commit = replay(self._core, resident, begun, closing=isinstance(job, Close), conflicts=task.conflicts)
         self._core.committer.commit(commit)
         self.recovered += not task.conflicts

@@ -163,6 +163,7 @@ def _spent(execution: Execution, now: int) -> Spent:
 class _Told(Answers):
     """Answers the query of a fork, if it is open: nobody else may."""
 
+    patient = False
     is_round: ClassVar[bool] = False
 
     def __init__(self, number: int) -> None:

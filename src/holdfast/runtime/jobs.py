@@ -75,6 +75,11 @@ class Job:
     written: Sequence[Commit] = ()
     """Commits of other sessions that it has seen to itself."""
 
+    @property
+    def patient(self) -> bool:
+        """Whether it waits, for a while, if another process runs the session now."""
+        return False
+
     def check(self, core: Core, resident: Resident) -> None:
         """Raises if it cannot be done now."""
 
@@ -105,6 +110,12 @@ class Gone(LeaseLost):
     """Another process has taken this session over, and goes on with this execution. Look there what came of it."""
 
 
+class RunsElsewhere(SessionBusy):
+    """Another process still runs a step of this session, for longer than this call may wait. Send the call again."""
+
+    retry_after = 1
+
+
 class Repeated(Conflict):
     """Another process was asked the same, with the same idempotency key, and was faster."""
 
@@ -129,6 +140,10 @@ class Start(Job):
     """Called, on a worker thread, when it is sure to run."""
     work: Work | None = None
     env: Any = None
+
+    @property
+    def patient(self) -> bool:
+        return self.wait
 
     def check(self, core: Core, resident: Resident) -> None:
         if self.work is not None and self.work.durable:
@@ -194,6 +209,7 @@ class Answers(Job):
     """Whether it may be for a fork, which only its branches answer."""
     is_round: ClassVar[bool] = True
     """Whether it counts as one more time that the script was answered."""
+    patient = True
 
     def __init__(self, answers: Sequence[tuple[int | None, Answer]], reply: Reply | None = None) -> None:
         self._answers, self._reply = answers, reply
@@ -353,7 +369,7 @@ class StartTool(Job):
             return None
         if query.started_at is not None:
             starter = resident.starters.get(query.number)
-            self.elsewhere = starter not in (None, core.node) and core.store.is_alive(starter)
+            self.elsewhere = starter not in (None, core.node) and core.is_alive(starter)
             self.uncertain = not self.elsewhere
             return None
         query.started_at = core.now(resident)
@@ -373,6 +389,8 @@ class StartTool(Job):
 class Cancel(Job):
     """A paused execution is dropped where it stands."""
 
+    patient = True
+
     def __init__(self, execution_id: UUID | None = None) -> None:
         self._execution_id = execution_id
 
@@ -385,6 +403,8 @@ class Cancel(Job):
 
 class Close(Job):
     """The session ends. Closing it twice is fine."""
+
+    patient = True
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
         session = resident.session

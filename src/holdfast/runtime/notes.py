@@ -25,6 +25,8 @@ class NotesFull(Conflict):
 class AddNote(Job):
     """One more note, also in a session that runs or is closed. Its result is how many there are."""
 
+    patient = True
+
     def __init__(self, content: str, title: str | None = None, reply: Reply | None = None) -> None:
         if not isinstance(content, str) or not content or len(content.encode(errors="replace")) > LARGEST_NOTE:
             raise InvalidValue(f"a note is text of 1 to {LARGEST_NOTE} bytes")

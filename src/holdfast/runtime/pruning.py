@@ -99,6 +99,7 @@ class Delete(Job):
 
     leaves: ClassVar[bool] = True
     looks: ClassVar[bool] = True
+    patient = True
 
     def run(self, core: Core, resident: Resident) -> None:
         try:

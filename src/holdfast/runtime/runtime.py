@@ -30,7 +30,6 @@ from holdfast.domain import (
     QueryState,
     Session,
     SessionState,
-    new_id,
 )
 from holdfast.runtime import branches
 from holdfast.runtime._errors import RuntimeClosed
@@ -44,6 +43,7 @@ from holdfast.runtime.forking import has_ended
 from holdfast.runtime.jobs import Cancel, Job, Recover, Turn, Wake
 from holdfast.runtime.keys import settle_key
 from holdfast.runtime.moves import Moves
+from holdfast.runtime.nodes import NodeFile, new_node
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.shelf import Shelf
@@ -123,7 +123,9 @@ class Runtime:
         self._opening = loop.run_in_executor(self._calls, self._open)
         self.core = await asyncio.shield(self._opening)  # the thread comes to its end, also if nobody waits for it any more
         self.core.committer = Committer(self.store, lambda: self._dispatcher.flushed())
-        self._dispatcher = Dispatcher(self.core, self.settings.resident, self._settled, self._written)
+        self._dispatcher = Dispatcher(
+            self.core, self.settings.resident, self._settled, self._written, self.settings.busy_wait_ms / 1000
+        )
         self._dispatches = True
         self.core.watch = self._dispatcher.workers
         self._standings = Standings(self.store, self._dispatcher.knows, self._tools.is_own)
@@ -138,10 +140,21 @@ class Runtime:
         store, settings = self.store, self.settings
         key = settle_key(store, self._key)
         shelf = Shelf(store, self._functions, self._own_tools, self._packages)
-        core = Core(store, shelf, key, new_id(), settings.clock, settings.begin_after_ms)
+        core = Core(store, shelf, key, new_node(), settings.clock, settings.begin_after_ms)
         self._opened = core
+        if settings.node_file is not None:
+            self._retire_predecessors(NodeFile(settings.node_file), core.node)
         store.beat(core.node, settings.lease_ms)
         return core
+
+    def _retire_predecessors(self, file: NodeFile, node: UUID) -> None:
+        try:
+            before = file.take_over(node)
+        except OSError as error:
+            _log.warning("node.file_unusable error=%s: what a killed predecessor ran has to wait for its lease", error.strerror)
+            return
+        for dead in before:
+            self.store.retire(dead)
 
     async def close(self) -> None:
         """Lets what runs come to its end, and gives everything back. Sessions stay as they are.
@@ -412,6 +425,7 @@ class Runtime:
 
     def _left_behind(self) -> tuple[list[UUID], list[tuple[int, UUID]], set[UUID], list[UUID]]:
         store = self.store
+        self.core.retire_dead()
         interrupted = store.list_interrupted(limit=_MOST_INTERRUPTED)
         due = [(at, found) for at, found in store.list_due(int(self.core.clock()) + HORIZON_MS) if self._may_take(found)]
         waiting: set[UUID] = set()
@@ -438,7 +452,7 @@ class Runtime:
             owner = self.store.get_session(session_id).owner
         except HoldfastError:
             return False
-        return owner is None or owner == self.core.node or not self.store.is_alive(owner)
+        return owner is None or owner == self.core.node or not self.core.is_alive(owner)
 
 
 def _ignore(future: "asyncio.Future[Any]") -> None:

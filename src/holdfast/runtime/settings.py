@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from holdfast.domain import InvalidValue
 from holdfast.runtime.core import system_clock
@@ -14,12 +15,17 @@ class Settings:
     `resident` sessions stay in memory. A process whose lease of `lease_ms` has run out is taken for dead. A step that takes longer than
     `begin_after_ms` is durable before it ends. On closing, scripts have `grace_ms` to end or pause; then they are stopped, and go on
     when the store is opened again.
+
+    A call for a session that another process runs now waits up to `busy_wait_ms`; then it is refused with `SessionBusy`. `node_file` is
+    a file in a directory that this process has locked for itself: whoever is named in it is dead, and what it ran is taken over at once.
     """
 
     resident: int = 128
     lease_ms: int = 10_000
     begin_after_ms: float = 50
     grace_ms: float = 2_000
+    busy_wait_ms: int = 30_000
+    node_file: Path | None = None
     clock: Callable[[], float] = system_clock
 
     def __post_init__(self) -> None:
@@ -28,7 +34,7 @@ class Settings:
             raise InvalidValue("resident must be a whole number that is not negative")
         if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
             raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
-        for name in ("begin_after_ms", "grace_ms"):
+        for name in ("begin_after_ms", "grace_ms", "busy_wait_ms"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN
                 raise InvalidValue(f"{name} must be a number from 0 to {longest}")

@@ -198,6 +198,7 @@ class Fork(Job):
     """
 
     looks: ClassVar[bool] = True
+    patient = True
 
     def __init__(
         self, number: int | None, count: int, name: str | None, meta: dict[str, Any], reply: Reply | None = None
@@ -300,6 +301,7 @@ class Rewind(Job):
 
     executes: ClassVar[bool] = True
     leaves: ClassVar[bool] = True
+    patient = True
 
     def __init__(self, number: int, reply: Reply | None = None) -> None:
         self._number, self._reply = number, reply

@@ -258,8 +258,12 @@ class RecordContract(Samples):
         assert not self.store.is_alive(other)
         self.store.beat(node, -1)
         assert not self.store.is_alive(node)
+        assert self.store.list_leases() == []
         self.store.beat(node, 60_000)
+        self.store.beat(other, 60_000)
+        assert set(self.store.list_leases()) == {node, other}
         self.store.retire(node)
+        assert self.store.list_leases() == [other]
         self.store.retire(other)
         assert not self.store.is_alive(node)
 

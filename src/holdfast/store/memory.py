@@ -426,6 +426,11 @@ class MemoryStore(FeedReads, StateReads):
         with self._lock:
             return self._kept.nodes.get(node, 0) > self.now()
 
+    def list_leases(self) -> list[UUID]:
+        with self._lock:
+            now = self.now()
+            return [node for node, until in self._kept.nodes.items() if until > now]
+
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         busy = (SessionState.STARTING, SessionState.RUNNING)
         with self._lock:

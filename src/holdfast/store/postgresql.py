@@ -388,6 +388,9 @@ class PostgresqlStore(FeedReads, StateReads):
     def is_alive(self, node: UUID) -> bool:
         return self._row("is_alive", (node,)) is not None
 
+    def list_leases(self) -> list[UUID]:
+        return [UUID(bytes=row[0]) for row in self._all("list_leases") if len(row[0]) == 16]
+
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         return [UUID(bytes=row[0]) for row in self._all("list_interrupted", (limit,))]
 

@@ -393,6 +393,9 @@ class Store(Protocol):
     def is_alive(self, node: UUID) -> bool:
         """Whether a process has said so lately."""
 
+    def list_leases(self) -> list[UUID]:
+        """The processes whose leases have not run out."""
+
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         """Sessions that run or start, and whose owner is none or dead."""
 

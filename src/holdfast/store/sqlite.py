@@ -211,6 +211,11 @@ class SqliteStore(SessionReads, FeedReads, StateReads):
         with self._file.read() as connection:
             return connection.execute(self._sql["is_alive"], (node.bytes, self.now())).fetchone() is not None
 
+    def list_leases(self) -> list[UUID]:
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["list_leases"], (self.now(),)).fetchall()
+            return [UUID(bytes=row[0]) for row in rows if len(row[0]) == 16]
+
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         with self._file.read() as connection:
             rows = connection.execute(self._sql["list_interrupted"], (self.now(), limit)).fetchall()

@@ -26,6 +26,9 @@ DELETE FROM nodes WHERE id = %s
 -- name: is_alive
 SELECT 1 FROM nodes WHERE id = %s AND until > {milliseconds}
 
+-- name: list_leases
+SELECT id FROM nodes WHERE until > {milliseconds}
+
 -- name: create_document
 INSERT INTO documents (id, version, data) VALUES (%s, 1, %s) ON CONFLICT DO NOTHING RETURNING version
 

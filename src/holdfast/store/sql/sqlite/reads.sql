@@ -251,6 +251,9 @@ SELECT name, request, outcome, created_at FROM replies WHERE name = ?
 -- name: is_alive
 SELECT 1 FROM nodes WHERE node = ? AND expires_at > ?
 
+-- name: list_leases
+SELECT node FROM nodes WHERE expires_at > ?
+
 -- name: list_interrupted
 SELECT s.id FROM sessions s INDEXED BY sessions_busy LEFT JOIN nodes n ON n.node = s.owner AND n.expires_at > ?
 WHERE s.state IN ('starting', 'running') AND n.node IS NULL ORDER BY s.key LIMIT ?
