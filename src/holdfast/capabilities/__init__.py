@@ -4,6 +4,7 @@ from holdfast.capabilities._glue import module_for
 from holdfast.capabilities._meter import Called, Meter, is_refusal
 from holdfast.capabilities._secrets import masked_config, shown_config
 from holdfast.capabilities.catalogue import check_module, describe, granted, modules
+from holdfast.capabilities.files.protected import protect
 from holdfast.capabilities.files.resolver import Resolver, SessionModules
 from holdfast.capabilities.files.worktree import EmptyPath, WorktreeFile, parse_path, read_file, resolve_root
 from holdfast.capabilities.native import Grant, NativeModule, NativeModules, Scope, Waiting, effect, waits
@@ -31,6 +32,7 @@ __all__ = [
     "module_for",
     "modules",
     "parse_path",
+    "protect",
     "read_file",
     "resolve_root",
     "shown_config",

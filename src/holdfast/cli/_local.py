@@ -7,7 +7,7 @@ from typing import Any, Final
 from holdfast._version import VERSION
 from holdfast.cli._exits import usage
 from holdfast.cli._host import Json, is_fork
-from holdfast.cli._places import package_path
+from holdfast.cli._places import data_dir, package_path
 from holdfast.control import Holdfast, Response, plain
 from holdfast.domain import InvalidId, NameTaken, SessionNotFound, SessionState, TemplateNotFound, parse_id
 from holdfast.runtime import Settings
@@ -144,5 +144,6 @@ def _language(name: str) -> Any:
 @contextlib.asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Local]:
     """A store, opened."""
-    async with Holdfast.open(address, settings=Settings(grace_ms=_GRACE_MS), packages=package_path()) as hf:
+    settings = Settings(grace_ms=_GRACE_MS)
+    async with Holdfast.open(address, settings=settings, packages=package_path(), data_dir=data_dir()) as hf:
         yield Local(hf)

@@ -1,5 +1,6 @@
 """What callers give, checked before anything is done with it. Nonsense is an `InvalidValue` that says what is wanted."""
 
+import os
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -62,6 +63,16 @@ def parts(kind: type[Part], values: Iterable[Part], what: str) -> tuple[Part, ..
         if not isinstance(value, kind):
             raise InvalidValue(f"{what} must be a list of {kind.__name__}")
     return found
+
+
+def paths(values: Iterable[str | os.PathLike[str]], what: str) -> tuple[str, ...]:
+    """Paths of files or folders."""
+    if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
+        raise InvalidValue(f"{what} must be a list of paths")
+    found = tuple(values)
+    if not all(isinstance(value, str | os.PathLike) for value in found):
+        raise InvalidValue(f"{what} must be a list of paths")
+    return tuple(os.fspath(value) for value in found)
 
 
 def some(kind: type[Part], value: Part | None, what: str) -> Part | None:

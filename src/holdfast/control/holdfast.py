@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
-from holdfast.capabilities import Called
+from holdfast.capabilities import Called, protect
 from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control._policy import Policies
@@ -94,6 +94,8 @@ class Holdfast:
         retention: Retention | None = None,
         libraries: LibraryCache | None = None,
         packages: PackagePath | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        protected: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
         if not isinstance(address, str) and not hasattr(address, "commit"):
             raise StoreUnknown
@@ -104,6 +106,8 @@ class Holdfast:
         self.retention = _given.some(Retention, retention, "retention") or Retention()
         self._libraries = _given.some(LibraryCache, libraries, "libraries")
         self._packages = _given.some(PackagePath, packages, "packages")
+        self._data_dir, self._protected = data_dir, _given.paths(protected, "protected")
+        self._unprotect: Callable[[], None] = lambda: None
         self._runtime: Runtime | None = None
         self._once: Once | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -120,12 +124,17 @@ class Holdfast:
         retention: Retention | None = None,
         libraries: LibraryCache | None = None,
         packages: PackagePath | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
+        protected: Iterable[str | os.PathLike[str]] = (),
     ) -> Self:
         """Holdfast on a store: `memory:`, `sqlite:///file`, `postgresql://...`, or one of your own.
 
         `key` (16 to 64 bytes) seals the images; without one the store keeps its own. `functions` and `tools` are what templates may grant
         to scripts. `libraries` is where those are found that templates name. `packages` is where strategies are found; by default those of
         the project that the working directory is in, of HOLDFAST_PACKAGES_PATH, of the user, and ours.
+
+        No script reaches the file of an SQLite store, whatever a template grants. The same holds for a `data_dir`, but for worktrees below
+        its folder `worktrees`, and for other folders and files that are `protected`, such as keys of yours.
         """
         return cls(
             address,
@@ -136,12 +145,17 @@ class Holdfast:
             retention=retention,
             libraries=libraries,
             packages=packages,
+            data_dir=data_dir,
+            protected=protected,
         )
 
     async def __aenter__(self) -> Self:
         address = self._address
         store = await _opened_store(address) if isinstance(address, str) else address
         packages = self._packages or PackagePath.default(find_project())
+        file = getattr(store, "path", None)
+        kept = [*self._protected, *([file] if isinstance(file, str) else [])]
+        self._unprotect = protect(data_dir=self._data_dir, paths=kept)
         runtime = Runtime(
             store,
             key=self._key,
@@ -150,7 +164,11 @@ class Holdfast:
             settings=self._settings,
             packages=packages,
         )
-        await runtime.start()  # which gives the store back if it fails
+        try:
+            await runtime.start()  # which gives the store back if it fails
+        except BaseException:
+            self._unprotect()
+            raise
         once = self._once = Once(runtime)
         self._runtime = runtime
         versions = Versions(runtime, once, self._libraries)
@@ -174,6 +192,7 @@ class Holdfast:
             await self._runtime.close()
         if self._once is not None:
             await self._once.close()
+        self._unprotect()
 
     if not TYPE_CHECKING:
 

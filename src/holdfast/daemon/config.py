@@ -208,6 +208,11 @@ class Loaded:
     flags: Mapping[str, Any]
     environ: Mapping[str, str] = field(repr=False)
 
+    @property
+    def files(self) -> list[Path]:
+        """The configuration file, if any value came from one. There may be a password in it."""
+        return sorted({Path(origin.removeprefix("file ")) for origin in self.origins.values() if origin.startswith("file ")})
+
     def rows(self) -> Iterator[Row]:
         """The table with its present values. Secrets are hidden."""
         for one in SETTINGS:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -48,16 +48,18 @@ async def run(
     ready: Callable[[str], None] | None = None,
     reload: Callable[[], Config] | None = None,
     stopping: asyncio.Event | None = None,
+    protected: Sequence[Path] = (),
 ) -> None:
     """Runs a daemon until SIGTERM or SIGINT, or until `stopping` is set. A second signal ends the process at once.
 
     `make_app` is given Holdfast, the configuration and the tokens. If what it makes has a `state`, `state.stopping` is an event that is set
     when the daemon stops: streams shall end then. `ready` is called with the URL when it serves. `reload` gives the configuration anew, for
-    SIGHUP. Raises a DaemonError, or what the store says, if it cannot start.
+    SIGHUP. No script reaches the data directory, the other files that the configuration names, nor those that are `protected`. Raises a
+    DaemonError, or what the store says, if it cannot start.
     """
     stopping = stopping or asyncio.Event()
     with InstanceLock(_data_dir(config)), Logs(config.log_level, config.log_format, access=config.access_log) as logs:
-        host = _Host(config, logs, stopping, reload)
+        host = _Host(config, logs, stopping, reload, protected)
         with handled({"SIGTERM": host.stop, "SIGINT": host.stop, "SIGBREAK": host.stop, "SIGHUP": host.hang_up}):
             await host.run(make_app, ready)
 
@@ -69,7 +71,7 @@ def serve(loaded: Loaded, make_app: MakeApp, *, ready: Callable[[str], None] | N
     else:
         from uvloop import new_event_loop as factory
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(run(loaded.config, make_app, ready=ready, reload=lambda: loaded.again().config))
+        runner.run(run(loaded.config, make_app, ready=ready, reload=lambda: loaded.again().config, protected=loaded.files))
 
 
 def _data_dir(config: Config) -> Path:
@@ -85,8 +87,16 @@ def _data_dir(config: Config) -> Path:
 class _Host:
     """What a running daemon has."""
 
-    def __init__(self, config: Config, logs: Logs, stopping: asyncio.Event, reload: Callable[[], Config] | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        logs: Logs,
+        stopping: asyncio.Event,
+        reload: Callable[[], Config] | None,
+        protected: Sequence[Path],
+    ) -> None:
         self._config, self._logs, self._stopping, self._reload = config, logs, stopping, reload
+        self._protected = protected
         self._tokens: Tokens | None = None
         self._told_at = 0.0
 
@@ -122,7 +132,13 @@ class _Host:
         libraries = LibraryCache(config.libraries_dir)
         packages = PackagePath.default(config.project_dir, config.data_dir)
         opening = Holdfast.open(
-            config.store, settings=config.settings, retention=config.retention, libraries=libraries, packages=packages
+            config.store,
+            settings=config.settings,
+            retention=config.retention,
+            libraries=libraries,
+            packages=packages,
+            data_dir=config.data_dir,
+            protected=[config.token_file, config.libraries_dir, *self._protected],
         )
         async with opening as hf:
             watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens())]

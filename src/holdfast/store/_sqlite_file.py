@@ -42,7 +42,7 @@ class File:
             raise InvalidValue("for a store in memory use memory:")
         if not _can_name_a_file(path):
             raise InvalidValue("the path of the store has characters that no path can have")
-        self._path = os.path.abspath(path)
+        self.path = os.path.abspath(path)
         self._patience = patience_ms / 1000
         self._lock = threading.Lock()
         self._readers_lock = threading.Lock()
@@ -155,13 +155,13 @@ class File:
         SQLite would take a file that is shorter than any database for a fresh one.
         """
         try:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
         except FileExistsError:
-            if not os.path.isfile(self._path):
+            if not os.path.isfile(self.path):
                 raise StoreUnavailable("What is at the path of the store is no file, but a folder or a device.") from None
-            if 0 < os.stat(self._path).st_size < _SHORTEST:
+            if 0 < os.stat(self.path).st_size < _SHORTEST:
                 raise StoreDamaged from None
-            if not os.access(self._path, os.W_OK):  # SQLite would open it to read, and fail later
+            if not os.access(self.path, os.W_OK):  # SQLite would open it to read, and fail later
                 raise StoreReadOnly from None
         except (FileNotFoundError, NotADirectoryError):
             raise StoreUnavailable(
@@ -170,7 +170,7 @@ class File:
 
     def _present(self) -> tuple[int, int]:
         """Which file is at the path now."""
-        found = os.stat(self._path)
+        found = os.stat(self.path)
         return found.st_dev, found.st_ino
 
     def _check_present(self) -> None:
@@ -186,7 +186,7 @@ class File:
 
     def _open(self, setup: str) -> sqlite3.Connection:
         self._check_present()
-        connection = sqlite3.connect(self._path, self._patience, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self.path, self._patience, isolation_level=None, check_same_thread=False)
         try:
             connection.executescript(setup)
         except BaseException:
@@ -238,8 +238,8 @@ class File:
                 "Nothing that was acknowledged is lost; free some space and try again."
             )
         if code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            folder = os.path.dirname(self._path)
-            if os.path.exists(self._path) and not (os.access(self._path, os.W_OK) and os.access(folder, os.W_OK)):
+            folder = os.path.dirname(self.path)
+            if os.path.exists(self.path) and not (os.access(self.path, os.W_OK) and os.access(folder, os.W_OK)):
                 return StoreReadOnly()
         if isinstance(error, sqlite3.OperationalError) and not code:  # text that is none
             return StoreDamaged()

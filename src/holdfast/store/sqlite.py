@@ -59,6 +59,11 @@ class SqliteStore(SessionReads, FeedReads, StateReads):
         self._file = File(os.fspath(path), load_migrations("sqlite") if migrations is None else migrations, patience_ms)
         self._committer = Committer(self._sql)
 
+    @property
+    def path(self) -> str:
+        """The file. Others lie beside it while the store is open."""
+        return self._file.path
+
     def close(self) -> None:
         self._file.close()
 

@@ -11,7 +11,8 @@ import stat
 from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.capabilities.files._walk import DEEPEST, Identity, is_unfinished, open_below
+from holdfast.capabilities.files._walk import DEEPEST, is_unfinished, open_below
+from holdfast.capabilities.files.protected import Identity
 from holdfast.sandbox import HostError
 
 _PART: Final = 16

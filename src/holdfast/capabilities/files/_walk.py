@@ -10,7 +10,8 @@ the tree by an absolute path; that is walked from the root again. The root itsel
 This needs nothing of the kernel but `openat`, and is therefore the same wherever there are descriptors of folders.
 
 A walk ends at a regular file or in a folder. Other things cannot be named: pipes, sockets and devices; files that have another name, which
-may be one outside (hard links); files that a database keeps beside itself, and our own that are not finished.
+may be one outside (hard links); files that a database keeps beside itself, and our own that are not finished. Whatever it opens is compared
+with what Holdfast keeps for itself (`protected`), by identity.
 """
 
 import contextlib
@@ -20,10 +21,12 @@ import re
 import stat
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from holdfast.capabilities._kinds import is_whole
-from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
+from holdfast.capabilities.files import protected
+from holdfast.capabilities.files.protected import SIDE_FILES, Identity
+from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotAllowed, WorktreeNotFound
 
 LARGEST: Final = 16 << 20
 """Bytes of a file."""
@@ -31,8 +34,6 @@ MOST_ENTRIES: Final = 10_000
 """Names in a folder."""
 DEEPEST: Final = 64
 """Folders below a root: each on the way is a descriptor."""
-SIDE_FILES: Final = ("-journal", "-wal", "-shm")
-"""How files end that SQLite keeps beside a database. It does what they say, such as to delete a file anywhere: nobody else touches them."""
 OUT: Final = "a path must not lead out of the worktree"
 NO_FILE: Final = "this is neither a file nor a folder"
 KEPT: Final = "this name is kept for a database, or for a file that is being written"
@@ -75,17 +76,6 @@ class Unfit(InvalidPath):
         self.script_code = script_code
 
 
-class Identity(NamedTuple):
-    """Which file or folder something is, whatever its names are."""
-
-    device: int
-    number: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> Self:
-        return cls(found.st_dev, found.st_ino)
-
-
 @contextlib.contextmanager
 def told(failure: str) -> Iterator[None]:
     """What a system call raises, as one of our errors, which says nothing of where the worktree is."""
@@ -103,7 +93,7 @@ def lineage(root: str) -> list[Identity]:
     """A root and all folders above it, from the top. Empty if it is not there."""
     found: list[Identity] = []
     try:
-        os.close(_open_root(root, found))
+        os.close(_open_root(root, found, guarded=False))
     except WorktreeNotFound:
         return []
     return found
@@ -115,7 +105,7 @@ def is_unfinished(name: str) -> bool:
 
 
 def is_kept(name: str) -> bool:
-    """Whether a name is not for scripts.
+    """Whether a name is not for scripts. SQLite does what its side files say, such as to delete a file anywhere: nobody else touches them.
 
     >>> is_kept("a.db-WAL"), is_kept("wal")
     (True, False)
@@ -128,22 +118,33 @@ def open_below(folder: int, name: str) -> int:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _open_root(root: str, seen: list[Identity] | None = None) -> int:
-    """A root, reached through no link. Adds all folders on the way, and it, to what was seen."""
+def _open_root(root: str, seen: list[Identity] | None = None, *, guarded: bool = True) -> int:
+    """A root, reached through no link. Adds all folders on the way, and it, to what was seen.
+
+    `WorktreeNotAllowed` if it is Holdfast's own, unless it is not guarded.
+    """
     folder = os.open("/", _PASSED)
     names = [name for name in root.split("/") if name] or ["."]
+    forbidden = protected.forbidden()
     try:
-        for left in range(len(names) - 1, -1, -1):
+        for left in range(len(names) - 1, -2, -1):
+            found = os.fstat(folder)
             if seen is not None:
-                seen.append(Identity.of(os.fstat(folder)))
-            deeper = os.open(names[-1 - left], _PASSED if left else _FOLDER, dir_fd=folder)
+                seen.append(Identity.of(found))
+            name = names[-1 - left] if left >= 0 else ""
+            if guarded and protected.is_protected(found, forbidden) and not protected.may_pass(found, name):
+                raise WorktreeNotAllowed(protected.MESSAGE)
+            if left < 0:
+                break
+            deeper = os.open(name, _PASSED if left else _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = deeper
-        if seen is not None:
-            seen.append(Identity.of(os.fstat(folder)))
     except OSError:
         os.close(folder)
         raise WorktreeNotFound from None
+    except WorktreeNotAllowed:
+        os.close(folder)
+        raise
     return folder
 
 
@@ -153,6 +154,7 @@ class Walk:
     def __init__(self, root: str, *, hard_links: bool = False) -> None:
         self._root = root
         self._hard_links = hard_links
+        self._forbidden = protected.forbidden()
         self._folders = [_open_root(root)]
         self.names: list[str] = []
         self._links = 0
@@ -229,8 +231,10 @@ class Walk:
         """Into a folder of the one that the walk has come to."""
         if len(self.names) == DEEPEST:
             raise InvalidPath(TOO_DEEP)
-        self._folders.append(open_below(self.folder, name))
+        folder = open_below(self.folder, name)
+        self._folders.append(folder)
         self.names.append(name)
+        protected.check(os.fstat(folder), self._forbidden)
 
     def look_at(self, name: str | None) -> os.stat_result:
         """A file of the folder that the walk has come to, or that folder."""
@@ -267,6 +271,7 @@ class Walk:
             raise InvalidPath(KEPT)
 
     def _check_file(self, found: os.stat_result) -> None:
+        protected.check(found, self._forbidden)
         if not stat.S_ISREG(found.st_mode):
             raise InvalidPath(NO_FILE)
         if found.st_nlink > 1 and not self._hard_links:

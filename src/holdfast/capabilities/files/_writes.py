@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from holdfast.capabilities.files._quota import below, hold, opened_below
-from holdfast.capabilities.files._walk import DEEPEST, KEPT, NO_FILE, TOO_DEEP, Identity, Unfit, Walk, is_kept, is_unfinished
+from holdfast.capabilities.files._walk import DEEPEST, KEPT, NO_FILE, TOO_DEEP, Unfit, Walk, is_kept, is_unfinished
+from holdfast.capabilities.files.protected import MESSAGE, Identity
 from holdfast.domain import FileNotFound, InvalidPath
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -90,12 +91,16 @@ def make_folders(walk: Walk, names: list[str], allow: Callable[[int], None]) -> 
 
 
 def remove(walk: Walk, name: str, keep: Collection[Identity], check: Callable[[], None], *, recursive: bool) -> None:
-    """A file, a link itself, or with `recursive` a folder with all that is in it, unless something of it must be kept."""
+    """A file, a link itself, or with `recursive` a folder with all that is in it, unless something of it must be kept.
+
+    What must be kept cannot be moved, so that what is looked at is what is removed.
+    """
     found = walk.look(name)
     if found is None:
         raise FileNotFound
     if not stat.S_ISDIR(found.st_mode):
         _check_kind(found)
+        _check_kept(found, keep)
         os.unlink(name, dir_fd=walk.folder)
         return
     if not recursive:
@@ -126,6 +131,7 @@ def _empty(folder: int, keep: Collection[Identity], check: Callable[[], None], d
             check()
             with contextlib.suppress(FileNotFoundError):
                 if not entry.is_dir(follow_symlinks=False):
+                    _check_kept(entry.stat(follow_symlinks=False), keep)
                     os.unlink(entry.name, dir_fd=folder)
                     continue
                 with opened_below(folder, entry.name) as deeper:
@@ -170,5 +176,5 @@ def _check_kind(found: os.stat_result) -> None:
 
 
 def _check_kept(found: os.stat_result, keep: Collection[Identity]) -> None:
-    if stat.S_ISDIR(found.st_mode) and Identity.of(found) in keep:
-        raise InvalidPath("this folder is a root, or has one in it")
+    if Identity.of(found) in keep:
+        raise InvalidPath("this folder is a root, or has one in it" if stat.S_ISDIR(found.st_mode) else MESSAGE)

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
+from holdfast.capabilities.files import protected
 from holdfast.capabilities.files._quota import Quota
-from holdfast.capabilities.files._walk import LARGEST, Identity, Unfit, Walk, lineage, told
+from holdfast.capabilities.files._walk import LARGEST, Unfit, Walk, lineage, told
 from holdfast.capabilities.files._writes import make_folder, make_folders, remove, rename, write
+from holdfast.capabilities.files.protected import Identity
 from holdfast.capabilities.files.worktree import locate, resolve_root
 from holdfast.capabilities.native import NativeModule, Scope, effect
-from holdfast.domain import EffectKind, FileNotFound, InvalidValue, WorktreeNotFound
+from holdfast.domain import EffectKind, FileNotFound, InvalidValue, WorktreeNotAllowed, WorktreeNotFound
 from holdfast.sandbox import HostError
 
 _TEXT: Final = ("utf8", "utf-8")
@@ -34,7 +36,7 @@ class FsRoot:
     def __post_init__(self) -> None:
         try:
             is_real = self.folder != "/" and resolve_root(self.folder) == self.folder
-        except WorktreeNotFound:
+        except (WorktreeNotAllowed, WorktreeNotFound):
             is_real = False
         if not is_real:
             raise InvalidValue("folder must be the absolute path of a folder that is there, without links, and not the top")
@@ -238,8 +240,9 @@ class Fs(NativeModule):
         return known
 
     def _on_the_way(self) -> set[Identity]:
-        """The folders that lead to a root, and the roots."""
-        return {identity for root in self._all() for identity in lineage(root.path)}
+        """The folders that lead to a root or to what is protected, and those themselves."""
+        paths = [*(root.path for root in self._all()), *(place.folder for place in protected.places())]
+        return {identity for path in paths for identity in lineage(path)} | protected.forbidden()
 
     def _all(self) -> list[_Root]:
         worktree = self.scope.worktree
@@ -247,7 +250,7 @@ class Fs(NativeModule):
 
     def _take(self, owner: _Owner, size: int, files: int) -> None:
         quota = self._quotas.setdefault(owner.root.path, Quota(self.config.max_bytes, self.config.max_files))
-        quota.take(size, files, owner.folder, self._check, self._known().keys())
+        quota.take(size, files, owner.folder, self._check, self._known().keys() | protected.forbidden())
 
     def _check(self) -> None:
         """Called again and again by what may take long."""

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from holdfast.capabilities._kinds import is_whole
-from holdfast.capabilities.files._walk import IS_SAFE, OUT, SIDE_FILES, Walk, told
+from holdfast.capabilities.files._walk import IS_SAFE, OUT, Walk, told
+from holdfast.capabilities.files.protected import SIDE_FILES
 from holdfast.domain import FileNotFound, InvalidPath, WorktreeNotFound
 
 __all__ = [

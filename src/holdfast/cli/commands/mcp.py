@@ -45,16 +45,16 @@ def mcp(
         os.environ["HOLDFAST_DATA_DIR"] = str(data_dir)  # for all that asks where it is
     if root is not None and not root.is_dir():
         raise usage(f"there is no folder {root}")
-    from holdfast.cli._places import local_store, package_path
+    from holdfast.cli import _places
     from holdfast.control import Holdfast
     from holdfast.daemon import Logs
     from holdfast.mcp import serve_stdio
     from holdfast.runtime import Settings
 
-    address, settings, packages = local_store(store), Settings(grace_ms=_GRACE_MS), package_path()
+    address, settings, packages = _places.local_store(store), Settings(grace_ms=_GRACE_MS), _places.package_path()
     with Logs("warning", "json" if json else "text"):
         serve_stdio(
-            lambda: Holdfast.open(address, settings=settings, packages=packages),
+            lambda: Holdfast.open(address, settings=settings, packages=packages, data_dir=_places.data_dir()),
             root=str(root or Path.cwd()),
             state_s=state_lifetime,
         )

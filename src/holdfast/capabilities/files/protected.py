@@ -1,0 +1,193 @@
+"""Files that no script reaches, whatever a grant says: the data directory, the store's file, tokens.
+
+Theory of operation
+-------------------
+Whoever opens Holdfast registers what it keeps: folders with all that is in them, and single files. The registry holds identities (device
+and inode), not names, because a file has as many names as there are links, mounts, descriptors and spellings of it. Whoever opens
+something for a script compares the identity of what is open, so that no rename between a check and an open helps.
+
+The registry belongs to the process, not to one Holdfast: closing any descriptor of a store's file drops the locks that SQLite holds on
+it in this process, so the scripts of one Holdfast must not open the store of another one either.
+
+Identities are read again when a registered folder has changed. What lies deeper in a registered folder is covered by the walk, which
+enters none. A process reads its own memory and environment as files in `/proc`: nothing of that file system is opened either.
+"""
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, Self
+
+from holdfast.domain import InvalidPath
+
+MESSAGE: Final = "Holdfast keeps its own files here, which no script reaches"
+WORKTREES: Final = "worktrees"
+"""The one folder of a data directory that scripts may have a root in."""
+SIDE_FILES: Final = ("-journal", "-wal", "-shm")
+"""How files end that SQLite keeps beside a database."""
+
+_SETTLED_NS: Final = 50_000_000
+"""How old a change of a folder must be before its time of change is relied on: file systems note it only so exactly."""
+_PINNED: Final = getattr(os, "O_PATH", 0) and os.O_PATH | os.O_CLOEXEC
+"""How a place is held open: in a way that never touches the locks of the file. 0: this system has none."""
+
+
+class Identity(NamedTuple):
+    """Which file or folder something is, whatever its names are."""
+
+    device: int
+    number: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Self:
+        return cls(found.st_dev, found.st_ino)
+
+
+class Place:
+    """A folder with all that is in it, or a file and what SQLite keeps beside it.
+
+    The place itself is held open, so that its inode is not given to another file: it stays known if it is moved.
+    """
+
+    def __init__(self, path: str, allowed: frozenset[str] = frozenset()) -> None:
+        self.path = path
+        self.is_folder = bool(allowed) or os.path.isdir(path)
+        self.allowed = allowed
+        """Names of folders in it that scripts may have a root in."""
+        self._held = -1
+        if _PINNED:
+            with contextlib.suppress(OSError):
+                self._held = os.open(path, _PINNED | os.O_NOFOLLOW)
+                weakref.finalize(self, os.close, self._held)  # not before: others may be looking at it
+        self.folder = path if self.is_folder else os.path.dirname(path)
+        """The folder whose changes say that identities have to be read again."""
+        self._stamp: tuple[int, ...] = ()
+        self._root: frozenset[Identity] = frozenset()
+        self._inside: frozenset[Identity] = frozenset()
+
+    def root(self) -> frozenset[Identity]:
+        """The place itself: where it is now, and where it was found first."""
+        self.identities()
+        return self._root
+
+    def identities(self) -> frozenset[Identity]:
+        """The place itself, and what is directly in it or beside it."""
+        try:
+            found = os.stat(self.folder)
+        except OSError:  # moved away: it is known by what is held open
+            return self._inside
+        stamp = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+        if stamp != self._stamp:
+            now = time.time_ns()
+            held = [Identity.of(os.fstat(self._held))] if self._held >= 0 else []
+            self._root = frozenset([*held, *_identities([self.path])])
+            self._inside = self._root.union(_identities(self._names()))
+            self._stamp = stamp if max(stamp[2:]) < now - _SETTLED_NS else ()
+        return self._inside
+
+    def _names(self) -> list[str]:
+        if not self.is_folder:
+            return [self.path + end for end in SIDE_FILES]
+        try:
+            with os.scandir(self.path) as entries:
+                return [entry.path for entry in entries if entry.name not in self.allowed]
+        except OSError:
+            return []
+
+
+def _identities(paths: Iterable[str]) -> Iterator[Identity]:
+    """What is there under some names, and what they lead to if they are links."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            yield Identity.of(os.lstat(path))
+            yield Identity.of(os.stat(path))
+
+
+class _Registry:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.places: tuple[Place, ...] = ()
+
+    def add(self, places: Iterable[Place]) -> Callable[[], None]:
+        added = list(places)
+        with self._lock:
+            self.places = (*self.places, *added)
+
+        def remove() -> None:
+            with self._lock:
+                self.places = tuple(place for place in self.places if not any(place is one for one in added))
+
+        return remove
+
+
+_registry: Final = _Registry()
+
+
+def _proc() -> int | None:
+    """The device number of `/proc`, if that is what it is."""
+    try:
+        found = os.stat("/proc")
+        return found.st_dev if found.st_ino == 1 and found.st_dev != os.stat("/").st_dev else None
+    except OSError:
+        return None
+
+
+_PROC: Final = _proc()
+
+
+def protect(
+    *, data_dir: str | os.PathLike[str] | None = None, paths: Iterable[str | os.PathLike[str]] = ()
+) -> Callable[[], None]:
+    """Register a data directory, and other folders and files. Return the function that ends it.
+
+    A path that is not a folder is taken for a file, which need not be there yet.
+    """
+    places: list[Place] = []
+    if data_dir is not None:
+        places += [Place(path, frozenset({WORKTREES})) for path in _names([data_dir])]
+    places += [Place(path) for path in _names(paths) if _can_be_kept(path)]
+    return _registry.add(places)
+
+
+def _names(paths: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
+    """Where files really are, and the links by which they are named: Holdfast finds nothing if one of those is gone."""
+    for path in map(os.path.abspath, paths):
+        real = os.path.realpath(path)
+        link = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        yield from dict.fromkeys((real, link))
+
+
+def _can_be_kept(path: str) -> bool:
+    """Whether a path is that of a folder or a file, or of nothing yet. A configuration may be read from /dev/null."""
+    return not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path)
+
+
+def places() -> tuple[Place, ...]:
+    """All that is registered now."""
+    return _registry.places
+
+
+def forbidden() -> frozenset[Identity]:
+    """The identities of all that is registered now."""
+    return frozenset().union(*(place.identities() for place in _registry.places))
+
+
+def is_protected(found: os.stat_result, known: frozenset[Identity] | None = None) -> bool:
+    """Whether something that was opened, or looked at, is not for scripts. `known` is what `forbidden` gave."""
+    return found.st_dev == _PROC or Identity.of(found) in (forbidden() if known is None else known)
+
+
+def check(found: os.stat_result, known: frozenset[Identity] | None = None) -> None:
+    """Raise `InvalidPath` for what is not for scripts. `found` is the status of an open descriptor, or the check proves nothing."""
+    if is_protected(found, known):
+        raise InvalidPath(MESSAGE)
+
+
+def may_pass(found: os.stat_result, name: str) -> bool:
+    """Whether the way to a root may lead through a folder, to a folder of this name in it."""
+    identity = Identity.of(found)
+    inside = [place for place in _registry.places if identity in place.identities()]
+    return found.st_dev != _PROC and all(identity in place.root() and name in place.allowed for place in inside)
