@@ -27,6 +27,7 @@ from holdfast.domain import (
     SessionState,
     Step,
     Template,
+    TemplateInUse,
     TemplateSpec,
     TemplateVersion,
 )
@@ -224,14 +225,16 @@ def test_data_survives_a_migration(store: SqliteStore, path: Path) -> None:
 
 
 def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
-    old = SqliteStore(path, migrations=load_migrations("sqlite")[:1])
-    template(old)
-    old.close()
+    SqliteStore(path, migrations=load_migrations("sqlite")[:1]).close()
     made = [session(name=str(number)) for number in range(3)]
     ran = Execution(uuid4(), made[2].id, ExecutionKind.STRATEGY, ExecutionStatus.OK, T0, 1, 1, path="strategy")
     effects = [Effect("f", "h", "v1", 1.25), Effect(NASTY, "h", NASTY, 2.0), Effect("g", "h", None, 3.5)]
     steps = [Begun(uuid4(), {"code": NASTY}, T0 + 0.5, some, 2) for some in (effects, [])]
     with sqlite3.connect(path) as plain:
+        plain.execute("INSERT INTO templates VALUES (7, ?, 'first', 1, 1, 1)", (made[0].template_id.bytes,))
+        plain.execute(
+            "INSERT INTO template_versions VALUES (NULL, 7, 1, ?, x'00', x'00', 1)", (pack(TemplateSpec().as_dict()),)
+        )
         for each in made:
             row = (*session_fixed_row(each)[:6], *session_row(each), 1)
             plain.execute(f"INSERT INTO sessions VALUES (NULL{', ?' * len(row)})", row)
@@ -251,6 +254,10 @@ def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
     assert now.commit([Commit(later, made[0].version, 0, 7, begun=replace(steps[0], effects=[last], since=2))]) == [None]
     assert now.load(later.id).begun == replace(steps[0], effects=[*effects[:2], last])
     assert now.get_execution(ran.id) == ran
+    old = now.get_template("first")
+    assert (old.id, old.tenant, now.get_version(old.id, 1).number) == (made[0].template_id, "default", 1)
+    with pytest.raises(TemplateInUse):  # references to the table that was made anew still hold
+        now.delete_template(old.id)
     assert [(figures.name, figures.count) for figures in now.strategy_figures()] == [("strategy", 1)]
     now.close()
 

@@ -173,7 +173,7 @@ def test_tokens_that_others_may_have_written_are_not_trusted(tmp_path: Path) -> 
         "{",
         "[]",
         "{}",
-        '{"format": 2, "tokens": []}',
+        '{"format": 3, "tokens": []}',
         '{"format": 1, "tokens": [{"id": "a"}]}',
         '{"format": 1, "tokens": 5}',
     ],
@@ -195,5 +195,42 @@ def test_a_row_with_another_scope_is_refused(tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     content["tokens"][0]["scopes"] = ["root"]
     path.write_text(json.dumps(content))
+    with pytest.raises(TokensUnusable):
+        Tokens(tmp_path)
+
+
+def test_a_token_belongs_to_a_tenant(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    plain, _ = tokens.create("ops", ["admin"])
+    assert plain.tenant == "default"
+    assert plain.is_operator
+    assert json.loads((tmp_path / "tokens.json").read_text())["format"] == 1, "readable by versions without tenants"
+    token, secret = tokens.create("a", ["admin"], tenant="team-a")
+    assert token.tenant == "team-a"
+    assert not token.is_operator
+    assert json.loads((tmp_path / "tokens.json").read_text())["format"] == 2, "refused by versions without tenants"
+    assert Tokens(tmp_path).verify(secret) == token
+    tokens.revoke("a")
+    assert json.loads((tmp_path / "tokens.json").read_text())["format"] == 1
+
+
+@pytest.mark.parametrize("tenant", ["", "*", "A", "a b", "../a", "a" * 65, "-a", "a\n", "é", None, 7])
+def test_tenants_that_are_none(tmp_path: Path, tenant: str) -> None:
+    with pytest.raises(InvalidValue):
+        Tokens(tmp_path).create("one", ["read"], tenant=tenant)
+
+
+def test_a_file_without_tenants_is_read(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.create("old", ["run"])
+    file = tmp_path / "tokens.json"
+    content = json.loads(file.read_text())
+    del content["tokens"][0]["tenant"]
+    file.write_text(json.dumps(content))
+    read = Tokens(tmp_path).verify(secret)
+    assert read is not None
+    assert read.tenant == "default"
+    content["tokens"][0]["tenant"] = "no/tenant"
+    file.write_text(json.dumps(content))
     with pytest.raises(TokensUnusable):
         Tokens(tmp_path)

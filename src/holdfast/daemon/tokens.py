@@ -22,13 +22,17 @@ from typing import Any, Final
 
 from holdfast.daemon._errors import TokenNotFound, TokensUnusable
 from holdfast.daemon._files import OTHERS, OTHERS_WRITE, locked, private_folder, write_private
-from holdfast.domain import InvalidValue, NameTaken
+from holdfast.domain import DEFAULT_TENANT, InvalidValue, NameTaken, check_tenant
 
 _log: Final = logging.getLogger("holdfast.daemon")
 _SECRET: Final = re.compile(r"hf_[A-Za-z0-9_-]{43}")
 _LONGEST_NAME: Final = 100
 _LARGEST: Final = 1 << 24
 _FORMAT: Final = 1
+_WITH_TENANTS: Final = 2
+"""Format of a file that has a token of another tenant than the default: a version of Holdfast that does not know of tenants must not
+take such a token for one of its own.
+"""
 FIRST: Final = "first"
 """The name of the token that the first start makes."""
 
@@ -62,6 +66,12 @@ class Token:
     digest: bytes
     granted: frozenset[Scope] = frozenset()
     """What its scopes allow, with all that they imply."""
+    tenant: str = DEFAULT_TENANT
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it administers all tenants: an admin token of the default tenant."""
+        return self.tenant == DEFAULT_TENANT and Scope.ADMIN in self.granted
 
     def allows(self, scope: str) -> bool:
         """Whether it may do what needs this scope."""
@@ -84,11 +94,19 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
-def _token(token_id: str, name: str, scopes: Iterable[str], created_at: int, expires_at: int | None, digest: bytes) -> Token:
+def _token(
+    token_id: str,
+    name: str,
+    scopes: Iterable[str],
+    created_at: int,
+    expires_at: int | None,
+    digest: bytes,
+    tenant: str = DEFAULT_TENANT,
+) -> Token:
     given = {Scope(scope) for scope in scopes}
     ordered = tuple(scope for scope in Scope if scope in given)
     granted = frozenset[Scope]().union(*(IMPLIED[scope] for scope in ordered))
-    return Token(token_id, name, ordered, created_at, expires_at, digest, granted)
+    return Token(token_id, name, ordered, created_at, expires_at, digest, granted, check_tenant(tenant))
 
 
 class Tokens:
@@ -148,9 +166,11 @@ class Tokens:
 
     # ---- changing ------------------------------------------------------------------------------------------------------------------
 
-    def create(self, name: str, scopes: Iterable[str], expires_at: int | None = None) -> tuple[Token, str]:
+    def create(
+        self, name: str, scopes: Iterable[str], expires_at: int | None = None, *, tenant: str = DEFAULT_TENANT
+    ) -> tuple[Token, str]:
         """A new token and its secret, which is told this once and never stored."""
-        token, secret = self._made(name, scopes, expires_at), new_secret()
+        token, secret = self._made(name, scopes, expires_at, tenant), new_secret()
         token = replace(token, digest=_digest(secret))
         with self._changing():
             now = self._clock()
@@ -194,7 +214,7 @@ class Tokens:
         except OSError as error:
             raise TokensUnusable(f"the token file cannot be written: {error.strerror}") from None
 
-    def _made(self, name: str, scopes: Iterable[str], expires_at: int | None) -> Token:
+    def _made(self, name: str, scopes: Iterable[str], expires_at: int | None, tenant: str = DEFAULT_TENANT) -> Token:
         if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable() or name != name.strip():
             raise InvalidValue(f"a token's name has 1 to {_LONGEST_NAME} printable characters")
         asked = [scopes] if isinstance(scopes, str) else [*scopes]
@@ -203,7 +223,7 @@ class Tokens:
         now = int(self._clock())
         if expires_at is not None and (type(expires_at) is not int or not now < expires_at < 1 << 53):
             raise InvalidValue("a token expires in the future")
-        return _token(secrets.token_hex(6), name, asked, now, expires_at, b"")
+        return _token(secrets.token_hex(6), name, asked, now, expires_at, b"", tenant)
 
     # ---- the file ------------------------------------------------------------------------------------------------------------------
 
@@ -243,7 +263,7 @@ class Tokens:
             raise TokensUnusable("tokens.json is too large")
         try:
             return stamp, [_from_json(row) for row in _rows(json.loads(self._path.read_bytes()))]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidValue) as error:
             raise TokensUnusable("tokens.json cannot be read: restore it, or remove it and make new tokens") from error
 
     def _trusted(self) -> set[int]:
@@ -254,7 +274,7 @@ class Tokens:
     def _write(self, tokens: Iterable[Token]) -> None:
         rows = [_to_json(token) for token in tokens]
         try:
-            write_private(self._path, json.dumps({"format": _FORMAT, "tokens": rows}, indent=1).encode())
+            write_private(self._path, json.dumps({"format": _format_of(rows), "tokens": rows}, indent=1).encode())
         except OSError as error:
             raise TokensUnusable(f"tokens.json cannot be written: {error.strerror}") from None
         self.reload()
@@ -291,16 +311,21 @@ def _is_private(path: Path) -> bool:
 
 
 def _rows(content: Any) -> list[dict[str, Any]]:
-    if content["format"] != _FORMAT:
+    if content["format"] not in (_FORMAT, _WITH_TENANTS):
         raise ValueError("another format")
     rows: list[dict[str, Any]] = content["tokens"]
     return rows
+
+
+def _format_of(rows: Iterable[dict[str, Any]]) -> int:
+    return _FORMAT if all(row["tenant"] == DEFAULT_TENANT for row in rows) else _WITH_TENANTS
 
 
 def _to_json(token: Token) -> dict[str, Any]:
     return {
         "id": token.id,
         "name": token.name,
+        "tenant": token.tenant,
         "scopes": list(token.scopes),
         "created_at": token.created_at,
         "expires_at": token.expires_at,
@@ -313,4 +338,5 @@ def _from_json(row: dict[str, Any]) -> Token:
     created_at, expires_at = row["created_at"], row["expires_at"]
     if len(digest) != 32 or type(created_at) is not int or type(expires_at) not in (int, type(None)):
         raise ValueError("not a token")
-    return _token(str(row["id"]), str(row["name"]), row["scopes"], created_at, expires_at, digest)
+    tenant = row.get("tenant", DEFAULT_TENANT)
+    return _token(str(row["id"]), str(row["name"]), row["scopes"], created_at, expires_at, digest, tenant)

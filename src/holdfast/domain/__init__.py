@@ -1,6 +1,7 @@
 """Plain data and rules: no I/O, no async, no clock. Imports nothing of Holdfast but itself."""
 
 from holdfast.domain import _replies as replies
+from holdfast.domain._audit import AuditEntry
 from holdfast.domain._budget import Budget, Spent, least_left
 from holdfast.domain._context import budget_of, namespace_of
 from holdfast.domain._effects import EffectKind
@@ -50,7 +51,7 @@ from holdfast.domain._limits import Breach, Limit, Limits
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
 from holdfast.domain._pending import Given, PendingQueries
-from holdfast.domain._principal import DEFAULT_TENANT, Principal
+from holdfast.domain._principal import ALL_TENANTS, DEFAULT_TENANT, Principal, check_tenant
 from holdfast.domain._records import (
     Answer,
     Checkpoint,
@@ -78,6 +79,7 @@ from holdfast.domain._tokens import Tokens, TokenSource, estimate, estimated, pr
 from holdfast.domain._workflow import PHASES, SessionPhase, WorkflowSession
 
 __all__ = [
+    "ALL_TENANTS",
     "DEFAULT_MAX_TOKENS",
     "DEFAULT_TENANT",
     "EXECUTION",
@@ -87,6 +89,7 @@ __all__ = [
     "Answer",
     "AnswerAmbiguous",
     "AnswerConflict",
+    "AuditEntry",
     "Breach",
     "Budget",
     "BudgetExceeded",
@@ -169,6 +172,7 @@ __all__ = [
     "budget_of",
     "check_namespace",
     "check_payload",
+    "check_tenant",
     "estimate",
     "estimated",
     "hidden_root",

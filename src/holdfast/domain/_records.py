@@ -41,6 +41,7 @@ class Template(_Copied):
     latest: int
     created_at: int
     updated_at: int
+    tenant: str = DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 from holdfast.domain import (
+    DEFAULT_TENANT,
     Answer,
     Budget,
     Capability,
@@ -99,8 +100,8 @@ class Samples:
     def teardown_method(self) -> None:
         self.store.close()
 
-    def new_template(self, name: str, **spec: Any) -> Template:
-        template = Template(uuid4(), name, 1, T0, T0)
+    def new_template(self, name: str, tenant: str = DEFAULT_TENANT, **spec: Any) -> Template:
+        template = Template(uuid4(), name, 1, T0, T0, tenant)
         self.store.create_template(template, self.version_of(template, 1, **spec))
         return template
 
@@ -224,6 +225,8 @@ def full_session(template: Template) -> dict[str, Any]:
         "last_error": NASTY,
         "worktree": Worktree("w", NASTY, "/a"),
         "family": Family(uuid4(), uuid4(), 7, 255, 8),
+        "tenant": NASTY,
+        "token": "t1",
     }
 
 

@@ -39,6 +39,7 @@ class SessionContract(Samples):
     def test_every_field_that_may_change_does(self) -> None:
         session = self.new_session(name="before", meta={"a": 1}, budget=Budget(max_tokens=1), seed=1, last_error="e")
         kept = {"id": session.id, "created_at": T0, "version": 2, "fence": 0, "worktree": None, "family": None}
+        kept |= {"tenant": session.tenant, "token": session.token}
         changed = Session(**full_session(self.template) | kept)
         self.write(self.commit(changed))
         assert self.store.get_session(session.id) == changed

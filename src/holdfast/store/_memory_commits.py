@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
+    AuditEntry,
     Checkpoint,
     CheckpointNotFound,
     Conflict,
@@ -96,8 +97,17 @@ class Tables:
     """By namespace and key."""
     feed: list[tuple[int, UUID, int]] = field(default_factory=list)
     """Steps in the order in which they were committed: a place, and where the step is."""
+    audit: list[tuple[int, AuditEntry]] = field(default_factory=list)
+    """With keys in the order of insertion."""
     fed: int = 0
     """The last place that was given. It is not given again."""
+
+    def is_named(self, name: str, template: Template) -> bool:
+        """Whether another template of the same tenant has this name."""
+        return any(
+            other.name == name and other.tenant == template.tenant and other.id != template.id
+            for other in self.templates.values()
+        )
 
     def checkpoint(self, at: Origin) -> Checkpoint:
         step = self.steps.get(at.session_id, {}).get(at.number)

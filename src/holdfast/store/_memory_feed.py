@@ -6,7 +6,7 @@ from uuid import UUID
 
 from holdfast.domain import SessionNotFound
 from holdfast.store._memory_commits import Tables, copy_step
-from holdfast.store._rows import check_place, cursor, read_cursor, read_number
+from holdfast.store._rows import check_place, cursor, passed_steps, read_cursor, read_number, scanned
 from holdfast.store.protocol import ToldStep
 
 
@@ -20,7 +20,13 @@ class FeedReads:
         raise NotImplementedError
 
     def list_steps(
-        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+        self,
+        *,
+        session_id: UUID | None = None,
+        tenant: str | None = None,
+        after: str | None = None,
+        including: bool = False,
+        limit: int = 500,
     ) -> list[ToldStep]:
         with self._lock:
             if session_id is not None:
@@ -29,7 +35,17 @@ class FeedReads:
             place = 0 if after is None else read_cursor("f", after)[0]
             check_place(place, self._kept.fed)
             begin = bisect_right(feed, place - including, key=lambda told: told[0])
-            return [self._told(cursor("f", at), session, number) for at, session, number in feed[begin : begin + limit]]
+            told: list[ToldStep] = []
+            passed: str | None = None
+            for at, session, number in feed[begin : begin + scanned(limit, tenant)]:
+                if tenant not in (None, self._kept.sessions[session].tenant):
+                    passed = cursor("f", at)
+                elif len(told) == limit:
+                    return told
+                else:
+                    told.append(self._told(cursor("f", at), session, number))
+                    passed = None
+            return told if passed is None else [*told, passed_steps(passed)]
 
     def _list_steps_of(self, session_id: UUID, after: int, including: bool, limit: int) -> list[ToldStep]:
         last = self._last(session_id)

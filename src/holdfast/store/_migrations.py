@@ -9,7 +9,20 @@ _APPLICATION = 0x686F6C64  # "hold", in the file's header: whose file it is
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
-    """Runs what is missing, each in a transaction of its own. The schema's version is how many have run."""
+    """Runs what is missing, each in a transaction of its own. The schema's version is how many have run.
+
+    Foreign keys are off meanwhile, so that a table can be made anew without deleting what refers to it; they are checked at the end.
+    """
+    if _version(connection, len(migrations)) == len(migrations):
+        return
+    connection.execute("PRAGMA foreign_keys = OFF")
+    try:
+        _run(connection, migrations)
+    finally:
+        connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _run(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
     while _version(connection, len(migrations)) < len(migrations):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -18,6 +31,8 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
             if done < len(migrations):
                 for statement in _statements(migrations[done]):
                     connection.execute(statement)
+                if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
+                    raise StoreDamaged
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {done + 1}")
             connection.execute("COMMIT")

@@ -107,10 +107,11 @@ class Committer:
     def _create(self, cursor: Cursor, commit: Commit) -> None:
         """The row of a new session, unless there is one. A fork holds what it is made from until it is committed."""
         session = commit.session
-        *_, worktree, _, query, rest = session_fixed_row(session)
+        *_, worktree, _, query, rest, tenant, created_by = session_fixed_row(session)
         parent = None if session.family is None else session.family.parent
         origin = session.origin or (None, None)
-        row = session.id, session.template_id, session.created_at, *origin, worktree, parent, query, rest, commit.fence
+        fixed = worktree, parent, query, rest, tenant, created_by
+        row = session.id, session.template_id, session.created_at, *origin, *fixed, commit.fence
         try:
             created = cursor.execute(self._queries["new_session"], row).rowcount
         except psycopg.errors.ForeignKeyViolation:

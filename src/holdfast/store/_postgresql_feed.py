@@ -16,7 +16,17 @@ from uuid import UUID
 
 from holdfast.domain import InvalidValue, SessionNotFound
 from holdfast.store._postgresql_connections import Connection, Connections
-from holdfast.store._rows import Row, check_place, cursor, events_of, read_cursor, read_number
+from holdfast.store._rows import (
+    Row,
+    check_place,
+    cursor,
+    events_of,
+    plain_some,
+    read_cursor,
+    read_number,
+    scanned,
+    told_steps,
+)
 from holdfast.store.protocol import ToldStep
 
 _MOST_UNDER_WAY: Final = 64
@@ -87,7 +97,13 @@ class FeedReads:
             connection.execute(self._queries["settle_xids"])
 
     def list_steps(
-        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+        self,
+        *,
+        session_id: UUID | None = None,
+        tenant: str | None = None,
+        after: str | None = None,
+        including: bool = False,
+        limit: int = 500,
     ) -> list[ToldStep]:
         if session_id is not None:
             return self._list_steps_of(session_id, 0 if after is None else read_number(after), including, limit)
@@ -97,7 +113,8 @@ class FeedReads:
             "session": place.session,
             "number": place.number - including,
             "snapshot": place.snapshot,
-            "limit": limit,
+            "tenant": plain_some(tenant),
+            "limit": scanned(limit, tenant),
         }
 
         def work(connection: Connection) -> list[Row]:
@@ -106,17 +123,8 @@ class FeedReads:
                 check_place(place.xid, connection.execute(self._queries["next_xid"], binary=True).fetchall()[0][0])
             return rows
 
-        return [
-            ToldStep(
-                place.at(xid, session, number).text,
-                UUID(bytes=told),
-                UUID(bytes=execution),
-                number,
-                first_seq,
-                events_of(first_seq, text),
-            )
-            for xid, session, told, execution, number, first_seq, text in self._connections.read(work)
-        ]
+        rows = self._connections.read(work)
+        return told_steps(((place.at(row[0], row[1], row[5]).text, *row[2:]) for row in rows), limit)
 
     def _list_steps_of(self, session_id: UUID, after: int, including: bool, limit: int) -> list[ToldStep]:
         given = {"id": session_id, "after": max(after - including, 0), "limit": limit}

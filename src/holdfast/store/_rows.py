@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 
 from holdfast.domain import (
     Answer,
+    AuditEntry,
     Budget,
     ErrorEntry,
     Event,
@@ -41,7 +42,18 @@ from holdfast.domain import (
     Worktree,
 )
 from holdfast.store._errors import StoreDamaged
-from holdfast.store.protocol import Begun, Commit, Effect, Link, Page, Reply, StateRow, StateWrite, StrategyFigures
+from holdfast.store.protocol import (
+    Begun,
+    Commit,
+    Effect,
+    Link,
+    Page,
+    Reply,
+    StateRow,
+    StateWrite,
+    StrategyFigures,
+    ToldStep,
+)
 
 Row = tuple[Any, ...]
 
@@ -88,6 +100,11 @@ def pack_some(value: Any) -> str | None:
 
 _UNSAFE: Final = re.compile("[\0\x1a\ud800-\udfff]")
 _ESCAPED: Final = re.compile("\x1a([0-9a-f]{4})")
+
+
+def plain_some(text: str | None) -> str | None:
+    """Text for a column, or None for NULL."""
+    return None if text is None else plain(text)
 
 
 def plain(text: str) -> str:
@@ -143,13 +160,21 @@ def read_number(text: str) -> int:
 
 
 def template_row(template: Template) -> Row:
-    """id, name, latest, created_at, updated_at"""
-    return template.id.bytes, plain(template.name), template.latest, template.created_at, template.updated_at
+    """id, name, latest, created_at, updated_at, tenant"""
+    return (
+        template.id.bytes,
+        plain(template.name),
+        template.latest,
+        template.created_at,
+        template.updated_at,
+        plain(template.tenant),
+    )
 
 
 def template_of(row: Row) -> Template:
     """The order of `template_row`."""
-    return Template(UUID(bytes=row[0]), read_plain(row[1]), *row[2:])
+    template_id, name, latest, created_at, updated_at, tenant = row
+    return Template(UUID(bytes=template_id), read_plain(name), latest, created_at, updated_at, read_plain(tenant))
 
 
 def version_row(version: TemplateVersion) -> Row:
@@ -167,7 +192,7 @@ def version_of(template_id: UUID, row: Row) -> TemplateVersion:
 
 
 def session_fixed_row(session: Session) -> Row:
-    """id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch"""
+    """id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch, tenant, created_by"""
     origin, family = session.origin, session.family
     return (
         session.id.bytes,
@@ -180,6 +205,8 @@ def session_fixed_row(session: Session) -> Row:
             if family is None
             else (family.parent.bytes, family.query, pack([family.root.hex, family.index, family.depth]))
         ),
+        plain(session.tenant),
+        plain(session.token),
     )
 
 
@@ -214,8 +241,9 @@ def session_row(session: Session) -> Row:
 def session_of(row: Row) -> Session:
     """The order of `session_fixed_row` and then `session_row`."""
     session_id, template_id, created_at, origin_session, origin_number, worktree, *family = row[:9]
-    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[9:21]
-    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[21:]
+    tenant, created_by = row[9:11]
+    template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[11:23]
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[23:]
     return Session(
         UUID(bytes=session_id),
         UUID(bytes=template_id),
@@ -242,6 +270,8 @@ def session_of(row: Row) -> Session:
         None if last_error is None else read_plain(last_error),
         None if worktree is None else Worktree(*unpack(worktree)),
         None if family[0] is None else _family_of(*family),
+        read_plain(tenant),
+        read_plain(created_by),
     )
 
 
@@ -362,6 +392,43 @@ def step_row(step: Step) -> Row:
 def events_of(first_seq: int, events: str | None) -> list[Event]:
     """The events of one step."""
     return [] if events is None else [Event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
+
+
+_SCANNED: Final = 10
+"""How many steps of all tenants are looked at for each that a tenant's feed may tell."""
+
+
+def scanned(limit: int, tenant: str | None) -> int:
+    """Return how many steps a page of the feed looks at: those of other tenants are passed over without reading their events."""
+    return limit if tenant is None else limit * _SCANNED
+
+
+def told_steps(rows: Iterable[Row], limit: int) -> list[ToldStep]:
+    """Steps of the feed, from rows of cursor, whether it is the tenant's own, session id, execution id, number, first_seq, events.
+
+    Where steps of other tenants come last, a step with number 0 tells only where to go on after them.
+    """
+    told: list[ToldStep] = []
+    passed: str | None = None
+    for at, own, session, execution, number, first_seq, events in rows:
+        if not own:
+            passed = at
+        elif len(told) == limit:
+            return told
+        else:
+            told.append(
+                ToldStep(at, UUID(bytes=session), UUID(bytes=execution), number, first_seq, events_of(first_seq, events))
+            )
+            passed = None
+    return told if passed is None else [*told, passed_steps(passed)]
+
+
+def passed_steps(at: str) -> ToldStep:
+    """The place in the feed after steps of other tenants, of which nothing is told."""
+    return ToldStep(at, _NOBODY, _NOBODY, 0, 1, [])
+
+
+_NOBODY: Final = UUID(int=0)
 
 
 def node_of(row: Row) -> Node:
@@ -489,6 +556,42 @@ def reply_of(row: Row) -> Reply:
     """The order of `reply_row`."""
     key, request, outcome, created_at = row
     return Reply(read_plain(key), read_plain(request), unpack(outcome), created_at)
+
+
+def audit_row(entry: AuditEntry) -> Row:
+    """at, tenant, token, action, object, outcome, data"""
+    data = [
+        entry.status,
+        entry.token_name,
+        entry.object_type,
+        entry.surface,
+        entry.address,
+        entry.request_id,
+        entry.count,
+    ]
+    searched = (entry.tenant, entry.token, entry.action, entry.object_id, entry.outcome)
+    return entry.at, *map(plain, searched), pack(data)
+
+
+def audit_of(row: Row) -> AuditEntry:
+    """The order of `audit_row`."""
+    tenant, token, action, object_id, outcome = map(read_plain, row[1:6])
+    status, token_name, object_type, surface, address, request_id, count = unpack(row[6])
+    return AuditEntry(
+        at=row[0],
+        action=action,
+        outcome=outcome,
+        status=status,
+        tenant=tenant,
+        token=token,
+        token_name=token_name,
+        object_type=object_type,
+        object_id=object_id,
+        surface=surface,
+        address=address,
+        request_id=request_id,
+        count=count,
+    )
 
 
 def state_row(write: StateWrite, commit: Commit) -> dict[str, Any]:

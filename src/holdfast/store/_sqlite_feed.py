@@ -7,7 +7,7 @@ import sqlite3
 from uuid import UUID
 
 from holdfast.domain import SessionNotFound
-from holdfast.store._rows import check_place, cursor, events_of, read_cursor, read_number
+from holdfast.store._rows import check_place, cursor, events_of, plain_some, read_cursor, read_number, scanned, told_steps
 from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import ToldStep
 
@@ -19,21 +19,23 @@ class FeedReads:
     _sql: dict[str, str]
 
     def list_steps(
-        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+        self,
+        *,
+        session_id: UUID | None = None,
+        tenant: str | None = None,
+        after: str | None = None,
+        including: bool = False,
+        limit: int = 500,
     ) -> list[ToldStep]:
         if session_id is not None:
             return self._list_steps_of(session_id, 0 if after is None else read_number(after), including, limit)
         place = 0 if after is None else read_cursor("f", after)[0]
         with self._file.snapshot() as connection:
-            rows = connection.execute(self._sql["list_steps"], (place - including, limit)).fetchall()
+            values = {"after": place - including, "tenant": plain_some(tenant), "limit": scanned(limit, tenant)}
+            rows = connection.execute(self._sql["list_steps"], values).fetchall()
             if not rows:
                 check_place(place, self._last(connection))
-        return [
-            ToldStep(
-                cursor("f", key), UUID(bytes=session), UUID(bytes=execution), number, first_seq, events_of(first_seq, text)
-            )
-            for key, session, execution, number, first_seq, text in rows
-        ]
+        return told_steps(((cursor("f", row[0]), *row[1:]) for row in rows), limit)
 
     def _list_steps_of(self, session_id: UUID, after: int, including: bool, limit: int) -> list[ToldStep]:
         with self._file.snapshot() as connection:

@@ -35,6 +35,7 @@ from holdfast.store._rows import (
     node_of,
     nodes_of,
     plain,
+    plain_some,
     query_of,
     read_cursor,
     session_of,
@@ -44,7 +45,7 @@ from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import Link, Loaded, Page, StrategyFigures
 
 _END: Final = (1 << 63) - 1
-_SESSION_COLUMNS: Final = 28
+_SESSION_COLUMNS: Final = 30
 
 
 class SessionReads:
@@ -90,6 +91,7 @@ class SessionReads:
         template_id: UUID | None = None,
         name: str | None = None,
         idle_before: int | None = None,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
@@ -98,20 +100,23 @@ class SessionReads:
             "states": _words(states),
             "name": None if name is None else plain(name),
             "idle_before": idle_before,
+            "tenant": plain_some(tenant),
             "limit": limit + 1,
         }
-        sql = self._sql["list_sessions" if template_id is None else "list_sessions_of_template"]
         if template_id is not None:
+            sql = self._sql["list_sessions_of_template"]
             values["template_id"] = template_id.bytes
+        else:
+            sql = self._sql["list_sessions" if tenant is None else "list_sessions_of_tenant"]
         with self._file.read() as connection:
             rows = connection.execute(sql, values).fetchall()
             return Page(
                 [session_of(row[1:]) for row in rows[:limit]], cursor("s", rows[limit - 1][0]) if len(rows) > limit else None
             )
 
-    def count_sessions(self) -> dict[SessionState, int]:
+    def count_sessions(self, *, tenant: str | None = None) -> dict[SessionState, int]:
         with self._file.read() as connection:
-            counts = connection.execute(self._sql["count_sessions"]).fetchone()
+            counts = connection.execute(self._sql["count_sessions"], {"tenant": plain_some(tenant)}).fetchone()
             return {state: int(count) for state, count in zip(SessionState, counts, strict=True) if count}
 
     def list_forks(self, session_id: UUID) -> list[Session]:
@@ -139,6 +144,7 @@ class SessionReads:
         kinds: Sequence[ExecutionKind] = (),
         strategy: str | None = None,
         roots: bool = False,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
@@ -149,6 +155,7 @@ class SessionReads:
             "kinds": _words(kinds),
             "strategy": None if strategy is None else plain(strategy),
             "roots": roots,
+            "tenant": plain_some(tenant),
             "limit": limit + 1,
         }
         sql = self._sql["list_executions" if session_id is None else "list_executions_of_session"]
@@ -157,9 +164,10 @@ class SessionReads:
             found = [execution_of(UUID(bytes=row[1]), row[2:]) for row in rows[:limit]]
             return Page(found, cursor("e", rows[limit - 1][0]) if len(rows) > limit else None)
 
-    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
+    def strategy_figures(self, since: int = 0, *, tenant: str | None = None) -> list[StrategyFigures]:
+        values = {"since": since, "tenant": plain_some(tenant)}
         with self._file.read() as connection:
-            return [figures_of(row) for row in connection.execute(self._sql["strategy_figures"], (since,))]
+            return [figures_of(row) for row in connection.execute(self._sql["strategy_figures"], values)]
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         events: list[Event] = []
@@ -201,6 +209,7 @@ class SessionReads:
         execution_id: UUID | None = None,
         states: Sequence[QueryState] = (),
         kinds: Sequence[QueryKind] = (),
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Query]:
@@ -211,6 +220,7 @@ class SessionReads:
             "kinds": _words(kinds),
             "after_time": after_time,
             "after": after_place,
+            "tenant": plain_some(tenant),
             "limit": limit + 1,
         }
         with self._file.snapshot() as connection:

@@ -8,7 +8,8 @@ Each test has an empty store of its own, which is closed afterwards. A store tha
 again, in `reopen`. What the protocol leaves open is settled here:
 
 - What an execution was asked to do, `kind`, `started_at`, `first_step`, `input`, `path`, `args` and `parent_id`, is written when it is new;
-  of a session so are `template_id`, `created_at`, `origin`, `worktree` and `family`. A later commit does not change them.
+  of a session so are `template_id`, `created_at`, `origin`, `worktree`, `family`, `tenant` and `token`. A later
+  commit does not change them.
 - Lists that are newest first go by the order in which things were added to the store, not by anybody's clock.
 - Number 0 has a chain but no node. A checkpoint that another session needs cannot be pruned, nor its session deleted, before that
   session has been given another base: whoever tries gets `VersionConflict`, since the fork has come in between.
@@ -21,9 +22,18 @@ from holdfast.store._contract_records import RecordContract
 from holdfast.store._contract_runs import RunContract
 from holdfast.store._contract_sessions import SessionContract
 from holdfast.store._contract_state import StateContract
+from holdfast.store._contract_tenants import AuditContract, TenantContract
 
 
 class StoreContract(
-    SessionContract, RunContract, FeedContract, CheckpointContract, RecordContract, JournalContract, StateContract
+    SessionContract,
+    RunContract,
+    FeedContract,
+    CheckpointContract,
+    RecordContract,
+    JournalContract,
+    StateContract,
+    TenantContract,
+    AuditContract,
 ):
     """All of it."""

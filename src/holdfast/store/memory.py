@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
+    DEFAULT_TENANT,
     EXECUTION,
     Checkpoint,
     CheckpointNotFound,
@@ -41,6 +42,7 @@ from holdfast.domain import (
     template_root,
 )
 from holdfast.store._errors import StoreUnavailable
+from holdfast.store._memory_audit import AuditLog
 from holdfast.store._memory_commits import (
     Tables,
     Writing,
@@ -59,7 +61,7 @@ from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, 
 Item = TypeVar("Item")
 
 
-class MemoryStore(FeedReads, StateReads):
+class MemoryStore(FeedReads, StateReads, AuditLog):
     """Dictionaries and one lock. It says of itself what a file would: once closed, it cannot be reached."""
 
     def __init__(self) -> None:
@@ -88,7 +90,7 @@ class MemoryStore(FeedReads, StateReads):
     def create_template(self, template: Template, version: TemplateVersion) -> None:
         with self._lock:
             tables = self._kept
-            if template.id in tables.templates or any(other.name == template.name for other in tables.templates.values()):
+            if template.id in tables.templates or tables.is_named(template.name, template):
                 raise NameTaken
             self._check_baked(version)
             tables.templates[template.id] = template.copy()
@@ -111,7 +113,7 @@ class MemoryStore(FeedReads, StateReads):
             template = self._kept.templates.get(template_id)
             if template is None:
                 raise TemplateNotFound
-            if any(other.name == name and other is not template for other in self._kept.templates.values()):
+            if self._kept.is_named(name, template):
                 raise NameTaken
             template.name, template.updated_at = name, updated_at
 
@@ -120,10 +122,11 @@ class MemoryStore(FeedReads, StateReads):
         if version.guest in blobs and version.baked not in blobs:  # it went with another template, after it was looked for
             raise VersionConflict
 
-    def get_template(self, which: UUID | str) -> Template:
+    def get_template(self, which: UUID | str, *, tenant: str | None = None) -> Template:
+        wanted = DEFAULT_TENANT if tenant is None and isinstance(which, str) else tenant
         with self._lock:
             for template in self._kept.templates.values():
-                if which in (template.id, template.name):
+                if which in (template.id, template.name) and wanted in (None, template.tenant):
                     return template.copy()
         raise TemplateNotFound
 
@@ -134,10 +137,10 @@ class MemoryStore(FeedReads, StateReads):
                 raise TemplateNotFound
             return _copy_version(version)
 
-    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
+    def list_templates(self, *, tenant: str | None = None, limit: int = 50, after: str | None = None) -> Page[Template]:
         with self._lock:
             keys = self._kept.keys
-            newest = reversed(self._kept.templates.values())
+            newest = (one for one in reversed(self._kept.templates.values()) if tenant in (None, one.tenant))
             return _page("t", newest, lambda template: (-keys[template.id],), Template.copy, limit, after)
 
     def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
@@ -201,6 +204,7 @@ class MemoryStore(FeedReads, StateReads):
         template_id: UUID | None = None,
         name: str | None = None,
         idle_before: int | None = None,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
@@ -213,14 +217,16 @@ class MemoryStore(FeedReads, StateReads):
                 and (template_id is None or session.template_id == template_id)
                 and (name is None or session.name == name)
                 and (idle_before is None or session.updated_at < idle_before)
+                and tenant in (None, session.tenant)
             )
             return _page("s", found, lambda session: (-keys[session.id],), copy_session, limit, after)
 
-    def count_sessions(self) -> dict[SessionState, int]:
+    def count_sessions(self, *, tenant: str | None = None) -> dict[SessionState, int]:
         counts: dict[SessionState, int] = {}
         with self._lock:
             for session in self._kept.sessions.values():
-                counts[session.state] = counts.get(session.state, 0) + 1
+                if tenant in (None, session.tenant):
+                    counts[session.state] = counts.get(session.state, 0) + 1
         return counts
 
     def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
@@ -256,6 +262,7 @@ class MemoryStore(FeedReads, StateReads):
         kinds: Sequence[ExecutionKind] = (),
         strategy: str | None = None,
         roots: bool = False,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
@@ -269,16 +276,18 @@ class MemoryStore(FeedReads, StateReads):
                 and (not kinds or execution.kind in kinds)
                 and (strategy is None or (execution.kind is ExecutionKind.STRATEGY and execution.path == strategy))
                 and not (roots and self._kept.sessions[execution.session_id].family)
+                and tenant in (None, self._kept.sessions[execution.session_id].tenant)
             )
             return _page("e", found, lambda execution: (-keys[execution.id],), copy_execution, limit, after)
 
-    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
+    def strategy_figures(self, since: int = 0, *, tenant: str | None = None) -> list[StrategyFigures]:
         figures: dict[str, list[int]] = {}
         with self._lock:
             for execution in self._kept.executions.values():
                 if execution.kind is not ExecutionKind.STRATEGY or execution.started_at < since:
                     continue
-                if EXECUTION.is_final(execution.status) and self._kept.sessions[execution.session_id].family is None:
+                session = self._kept.sessions[execution.session_id]
+                if EXECUTION.is_final(execution.status) and session.family is None and tenant in (None, session.tenant):
                     taken = figures_row(execution.metrics)
                     known = figures.get(execution.path or "", [0] * len(taken))
                     figures[execution.path or ""] = [sum(pair) for pair in zip(known, taken, strict=True)]
@@ -325,6 +334,7 @@ class MemoryStore(FeedReads, StateReads):
         execution_id: UUID | None = None,
         states: Sequence[QueryState] = (),
         kinds: Sequence[QueryKind] = (),
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Query]:
@@ -339,6 +349,7 @@ class MemoryStore(FeedReads, StateReads):
                 if (execution_id is None or query.execution_id == execution_id)
                 and (not states or query.state in states)
                 and (not kinds or query.kind in kinds)
+                and tenant in (None, tables.sessions[query.session_id].tenant)
             ]
 
             def order(query: Query) -> tuple[int, ...]:

@@ -33,23 +33,24 @@ from holdfast.domain import (
     template_root,
 )
 from holdfast.store import _rows
+from holdfast.store._postgresql_audit import AuditLog
 from holdfast.store._postgresql_commit import Committer
 from holdfast.store._postgresql_connections import LONGEST_HELD, Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_feed import FeedReads
 from holdfast.store._postgresql_schema import migrate
 from holdfast.store._postgresql_state import StateReads
-from holdfast.store._rows import Row, cursor, pack, plain, read_cursor, read_plain, unpack
+from holdfast.store._rows import Row, cursor, pack, plain, plain_some, read_cursor, read_plain, unpack
 from holdfast.store._sql import load_migrations, load_queries
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures
 
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
-_SESSION: Final = 28
+_SESSION: Final = 30
 """How many columns a session has."""
 
 
-class PostgresqlStore(FeedReads, StateReads):
+class PostgresqlStore(FeedReads, StateReads, AuditLog):
     """A store at an address as libpq knows them. Its tables are made, or brought up to date, in the first schema of the search path.
 
     >>> PostgresqlStore("postgresql://localhost/holdfast?options=-csearch_path%3Dmine")  # doctest: +SKIP
@@ -91,9 +92,8 @@ class PostgresqlStore(FeedReads, StateReads):
         def work(connection: Connection, again: bool) -> None:
             row = template.id, *_rows.template_row(template)[1:]
             if connection.execute(self._queries["create_template"], row).fetchone() is None:
-                known = connection.execute(
-                    self._queries["get_template_by_name"], (plain(template.name),), binary=True
-                ).fetchone()
+                named = {"name": plain(template.name), "tenant": plain(template.tenant)}
+                known = connection.execute(self._queries["get_template_by_name"], named, binary=True).fetchone()
                 if again and known is not None and known[0] == template.id.bytes:
                     return  # written by the attempt before, which was not acknowledged
                 raise NameTaken
@@ -106,7 +106,8 @@ class PostgresqlStore(FeedReads, StateReads):
 
         def work(connection: Connection, again: bool) -> None:
             if connection.execute(self._queries["advance_template"], given).fetchone() is None:
-                row = connection.execute(self._queries["get_template_by_id"], (version.template_id,), binary=True).fetchone()
+                named = {"id": version.template_id, "tenant": None}
+                row = connection.execute(self._queries["get_template_by_id"], named, binary=True).fetchone()
                 if row is None:
                     raise TemplateNotFound
                 number = (version.template_id, version.number)
@@ -148,15 +149,16 @@ class PostgresqlStore(FeedReads, StateReads):
         if connection.execute(self._queries["create_version"], row).fetchone() is None:
             raise VersionConflict  # what was baked for it went with another template, after it was looked for
 
-    def get_template(self, which: UUID | str) -> Template:
+    def get_template(self, which: UUID | str, *, tenant: str | None = None) -> Template:
         by, value = ("id", which) if isinstance(which, UUID) else ("name", plain(which))
-        return _rows.template_of(_found(self._row(f"get_template_by_{by}", (value,)), TemplateNotFound))
+        given = {by: value, "tenant": plain_some(tenant)}
+        return _rows.template_of(_found(self._row(f"get_template_by_{by}", given), TemplateNotFound))
 
     def get_version(self, template_id: UUID, number: int) -> TemplateVersion:
         return _rows.version_of(template_id, _found(self._row("get_version", (template_id, number)), TemplateNotFound))
 
-    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
-        given = {"after": _position("t", after, _LAST)[0]}
+    def list_templates(self, *, tenant: str | None = None, limit: int = 50, after: str | None = None) -> Page[Template]:
+        given = {"after": _position("t", after, _LAST)[0], "tenant": plain_some(tenant)}
         return self._page(
             "list_templates", given, limit, lambda row: _rows.template_of(row[1:]), lambda row: cursor("t", row[0])
         )
@@ -227,6 +229,7 @@ class PostgresqlStore(FeedReads, StateReads):
         template_id: UUID | None = None,
         name: str | None = None,
         idle_before: int | None = None,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
@@ -236,11 +239,12 @@ class PostgresqlStore(FeedReads, StateReads):
             "template_id": template_id,
             "name": None if name is None else plain(name),
             "idle_before": idle_before,
+            "tenant": plain_some(tenant),
         }
         return self._page("list_sessions", given, limit, lambda row: _rows.session_of(row[1:]), lambda row: cursor("s", row[0]))
 
-    def count_sessions(self) -> dict[SessionState, int]:
-        return {SessionState(state): number for state, number in self._all("count_sessions")}
+    def count_sessions(self, *, tenant: str | None = None) -> dict[SessionState, int]:
+        return {SessionState(state): number for state, number in self._all("count_sessions", {"tenant": plain_some(tenant)})}
 
     def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
         attempts = count()
@@ -270,6 +274,7 @@ class PostgresqlStore(FeedReads, StateReads):
         kinds: Sequence[ExecutionKind] = (),
         strategy: str | None = None,
         roots: bool = False,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
@@ -280,6 +285,7 @@ class PostgresqlStore(FeedReads, StateReads):
             "kinds": _values(kinds),
             "strategy": None if strategy is None else plain(strategy),
             "roots": roots,
+            "tenant": plain_some(tenant),
         }
         return self._page(
             "list_executions",
@@ -289,8 +295,9 @@ class PostgresqlStore(FeedReads, StateReads):
             lambda row: cursor("e", row[0]),
         )
 
-    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
-        return [_rows.figures_of(row) for row in self._all("strategy_figures", (since,))]
+    def strategy_figures(self, since: int = 0, *, tenant: str | None = None) -> list[StrategyFigures]:
+        given = {"since": since, "tenant": plain_some(tenant)}
+        return [_rows.figures_of(row) for row in self._all("strategy_figures", given)]
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         rows = self._all("list_events", {"id": execution_id, "after": after_seq, "limit": limit})
@@ -317,6 +324,7 @@ class PostgresqlStore(FeedReads, StateReads):
         execution_id: UUID | None = None,
         states: Sequence[QueryState] = (),
         kinds: Sequence[QueryKind] = (),
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Query]:
@@ -329,6 +337,7 @@ class PostgresqlStore(FeedReads, StateReads):
             "execution_id": execution_id,
             "states": _values(states),
             "kinds": _values(kinds),
+            "tenant": plain_some(tenant),
         }
         if session_id is not None or execution_id is not None:
             name = "list_queries_of_session"

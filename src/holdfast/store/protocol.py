@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
+    AuditEntry,
     ErrorEntry,
     Event,
     Execution,
@@ -219,14 +220,17 @@ class Store(Protocol):
     def rename_template(self, template_id: UUID, name: str, updated_at: int) -> None:
         """Raises `NameTaken`; `TemplateNotFound`. Its own name is fine."""
 
-    def get_template(self, which: UUID | str) -> Template:
-        """By id or by name. `TemplateNotFound`."""
+    def get_template(self, which: UUID | str, *, tenant: str | None = None) -> Template:
+        """By id or by name: names are unique within a tenant, by default in `DEFAULT_TENANT`. `TemplateNotFound`.
+
+        With `tenant`, a template of another tenant is not found by its id either.
+        """
 
     def get_version(self, template_id: UUID, number: int) -> TemplateVersion:
         """`TemplateNotFound`."""
 
-    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
-        """Newest first."""
+    def list_templates(self, *, tenant: str | None = None, limit: int = 50, after: str | None = None) -> Page[Template]:
+        """Newest first; with `tenant`, only those of this tenant."""
 
     def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
         """Newest first."""
@@ -264,13 +268,14 @@ class Store(Protocol):
         template_id: UUID | None = None,
         name: str | None = None,
         idle_before: int | None = None,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Session]:
-        """Newest first. `idle_before`: only those last updated before."""
+        """Newest first. `idle_before`: only those last updated before. `tenant`: only those of this tenant."""
 
-    def count_sessions(self) -> dict[SessionState, int]:
-        """How many there are in each state."""
+    def count_sessions(self, *, tenant: str | None = None) -> dict[SessionState, int]:
+        """How many there are in each state; with `tenant`, of this tenant."""
 
     def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
         """With all that belongs to it. `rebased` are checkpoints of others that were against its own. `SessionNotFound`.
@@ -291,13 +296,18 @@ class Store(Protocol):
         kinds: Sequence[ExecutionKind] = (),
         strategy: str | None = None,
         roots: bool = False,
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
-        """Newest first. `strategy`: only runs of the one of this name. `roots`: none of sessions that are branches of a script's fork."""
+        """Newest first. `strategy`: only runs of the one of this name. `roots`: none of sessions that are branches of a script's fork.
+        `tenant`: only those of sessions of this tenant.
+        """
 
-    def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
-        """Of runs that began from then on and have ended, by strategy; what branches took is in what the run took that forked them."""
+    def strategy_figures(self, since: int = 0, *, tenant: str | None = None) -> list[StrategyFigures]:
+        """Of runs that began from then on and have ended, by strategy; what branches took is in what the run took that forked them.
+        With `tenant`, of this tenant's runs.
+        """
 
     def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
         """In order. `ExecutionNotFound`."""
@@ -306,14 +316,22 @@ class Store(Protocol):
         """Those of one step, in order; an empty list if there is no such step."""
 
     def list_steps(
-        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+        self,
+        *,
+        session_id: UUID | None = None,
+        tenant: str | None = None,
+        after: str | None = None,
+        including: bool = False,
+        limit: int = 500,
     ) -> list[ToldStep]:
         """Steps in the order in which they were committed, of one session or of all, with their events.
 
         Whoever goes on after the cursor of the last one misses nothing and gets nothing twice, whatever is committed or deleted
         meanwhile, and by whom. With `including`, the step at `after` itself comes first if it is still there. Steps of different
-        sessions that were committed in one go may come in any order. `InvalidValue` if `after` is no cursor of this feed;
-        `SessionNotFound`.
+        sessions that were committed in one go may come in any order.
+
+        With `tenant`, steps of others are left out; if such come last, a step with number 0 and no events tells only the cursor after
+        them, so that they are not looked at again. `InvalidValue` if `after` is no cursor of this feed; `SessionNotFound`.
         """
 
     def last_cursor(self, session_id: UUID | None = None) -> str:
@@ -329,10 +347,11 @@ class Store(Protocol):
         execution_id: UUID | None = None,
         states: Sequence[QueryState] = (),
         kinds: Sequence[QueryKind] = (),
+        tenant: str | None = None,
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Query]:
-        """Oldest first."""
+        """Oldest first; with `tenant`, only those of sessions of this tenant."""
 
     def chain(self, at: Origin) -> list[Link]:
         """A checkpoint and all that it needs, down to the template. 0 is a session's beginning. `CheckpointNotFound`."""
@@ -404,6 +423,29 @@ class Store(Protocol):
 
     def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
         """Paused sessions that wait for the clock, and the time; soonest first."""
+
+    # ---- the audit log: entries are appended, and go when their retention is over; nothing changes one
+
+    def append_audit(self, entries: Sequence[AuditEntry]) -> None:
+        """Append entries to the audit log, durably, all or none."""
+
+    def list_audit(
+        self,
+        *,
+        tenant: str | None = None,
+        token: str | None = None,
+        action: str | None = None,
+        object_id: str | None = None,
+        outcome: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[AuditEntry]:
+        """Return entries of the audit log, newest first; with filters, only those with these values, from `since` to before `until`."""
+
+    def drop_audit(self, before: int, *, limit: int = 10_000) -> int:
+        """Delete entries made before this time, the oldest first and at most so many; return how many."""
 
     # ---- documents: the session records of workflows, by id
 

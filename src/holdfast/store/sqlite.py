@@ -23,6 +23,7 @@ from holdfast.store._rows import (
     cursor,
     pack,
     plain,
+    plain_some,
     read_cursor,
     read_plain,
     reply_of,
@@ -35,6 +36,7 @@ from holdfast.store._rows import (
     version_row,
 )
 from holdfast.store._sql import load_migrations, load_queries
+from holdfast.store._sqlite_audit import AuditLog
 from holdfast.store._sqlite_commits import Committer
 from holdfast.store._sqlite_feed import FeedReads
 from holdfast.store._sqlite_file import File
@@ -46,7 +48,7 @@ _DAY_MS: Final = 86_400_000
 _END: Final = (1 << 63) - 1
 
 
-class SqliteStore(SessionReads, FeedReads, StateReads):
+class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
     """A store in one SQLite file, which is made if it is not there.
 
     `patience_ms` is how long a call waits for other processes that write. `migrations` is for tests.
@@ -94,7 +96,7 @@ class SqliteStore(SessionReads, FeedReads, StateReads):
     def add_version(self, version: TemplateVersion, updated_at: int) -> None:
         values, template_id = version_row(version), version.template_id.bytes
         with self._file.write() as writing:
-            found = writing.execute(self._sql["template_by_id"], (template_id,)).fetchone()
+            found = writing.execute(self._sql["template_by_id"], {"id": template_id, "tenant": None}).fetchone()
             if found is None:
                 raise TemplateNotFound
             writing.execute(self._sql["update_template"], (version.number, updated_at, template_id, version.number - 1))
@@ -116,10 +118,11 @@ class SqliteStore(SessionReads, FeedReads, StateReads):
         if not writing.rowcount:  # what was baked for it went with another template, after it was looked for
             raise VersionConflict
 
-    def get_template(self, which: UUID | str) -> Template:
-        name, key = ("template_by_name", plain(which)) if isinstance(which, str) else ("template_by_id", which.bytes)
+    def get_template(self, which: UUID | str, *, tenant: str | None = None) -> Template:
+        by, key = ("name", plain(which)) if isinstance(which, str) else ("id", which.bytes)
+        values = {by: key, "tenant": plain_some(tenant)}
         with self._file.read() as connection:
-            row = connection.execute(self._sql[name], (key,)).fetchone()
+            row = connection.execute(self._sql[f"template_by_{by}"], values).fetchone()
             if row is None:
                 raise TemplateNotFound
             return template_of(row[1:])
@@ -131,10 +134,11 @@ class SqliteStore(SessionReads, FeedReads, StateReads):
                 raise TemplateNotFound
             return version_of(template_id, row)
 
-    def list_templates(self, *, limit: int = 50, after: str | None = None) -> Page[Template]:
+    def list_templates(self, *, tenant: str | None = None, limit: int = 50, after: str | None = None) -> Page[Template]:
         key = _END if after is None else read_cursor("t", after)[0]
+        values = {"after": key, "tenant": plain_some(tenant), "limit": limit + 1}
         with self._file.read() as connection:
-            rows = connection.execute(self._sql["list_templates"], (key, limit + 1)).fetchall()
+            rows = connection.execute(self._sql["list_templates"], values).fetchall()
             more = cursor("t", rows[limit - 1][0]) if len(rows) > limit else None
             return Page([template_of(row[1:]) for row in rows[:limit]], more)
 

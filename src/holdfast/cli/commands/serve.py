@@ -80,6 +80,7 @@ def _token_json(token: Any) -> dict[str, Any]:
     return {
         "id": token.id,
         "name": token.name,
+        "tenant": token.tenant,
         "scopes": [str(scope) for scope in token.scopes],
         "created_at": moment(token.created_at),
         "expires_at": some_moment(token.expires_at),
@@ -91,6 +92,7 @@ def _token_json(token: Any) -> dict[str, Any]:
     "create",
     "holdfast token create ci --scope run --scope read",
     "holdfast token create laptop --scope admin --days 30",
+    "holdfast token create ci-team-a --tenant team-a --scope run",
 )
 def create(
     context: typer.Context,
@@ -99,18 +101,26 @@ def create(
         list[str] | None, typer.Option("--scope", help="admin, run, answer or read; may be repeated. By default read.")
     ] = None,
     days: Annotated[int | None, typer.Option("--days", min=1, max=3650, help="After how many days it expires.")] = None,
+    tenant: Annotated[str, typer.Option("--tenant", help="Tenant that it belongs to.")] = "default",
     json: Json = False,
 ) -> int:
     """Makes a token, and shows its secret this one time."""
     import time
 
     expires_at = None if days is None else time.time_ns() // 1_000_000 + days * 86_400_000
-    token, secret = _tokens(context).create(name, scope or ["read"], expires_at)
+    token, secret = _tokens(context).create(name, scope or ["read"], expires_at, tenant=tenant)
     if json:
         print_json(_token_json(token) | {"secret": secret})
     else:
         print(f"Created token: {token.name} (ID: {token.id})")
-        pairs({"Scopes": ", ".join(token.scopes), "Expires": some_moment(token.expires_at), "Secret": secret})
+        pairs(
+            {
+                "Tenant": token.tenant,
+                "Scopes": ", ".join(token.scopes),
+                "Expires": some_moment(token.expires_at),
+                "Secret": secret,
+            }
+        )
     return Exit.FINE
 
 
@@ -121,6 +131,7 @@ def list_tokens(context: typer.Context, json: Json = False) -> None:
     columns: Columns = {
         "ID": "id",
         "Name": "name",
+        "Tenant": "tenant",
         "Scopes": lambda one: ", ".join(one["scopes"]),
         "Created": "created_at",
         "Expires": "expires_at",

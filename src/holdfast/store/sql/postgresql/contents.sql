@@ -12,6 +12,7 @@ WHERE e.key < %(after)s
     AND (%(kinds)s::text[] IS NULL OR e.kind = ANY(%(kinds)s::text[]))
     AND (%(strategy)s::text IS NULL OR e.strategy = %(strategy)s::text)
     AND NOT (%(roots)s AND s.branch_of IS NOT NULL)
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY e.key DESC LIMIT %(limit)s
 
 -- name: strategy_figures
@@ -20,10 +21,10 @@ SELECT e.strategy, count(*), sum((e.m ->> 0)::bigint), sum((e.m ->> 7)::bigint),
     sum((e.m ->> 9)::bigint), sum((e.m ->> 13)::bigint), sum((e.m ->> 15)::bigint)
 FROM (
     SELECT strategy, session, metrics::json AS m FROM executions
-    WHERE strategy IS NOT NULL AND started_at >= %s AND status NOT IN ('running', 'paused')
+    WHERE strategy IS NOT NULL AND started_at >= %(since)s AND status NOT IN ('running', 'paused')
 ) AS e
 JOIN sessions AS s ON s.key = e.session
-WHERE s.branch_of IS NULL
+WHERE s.branch_of IS NULL AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 GROUP BY e.strategy ORDER BY e.strategy COLLATE "C"
 
 -- name: list_events
@@ -68,6 +69,7 @@ FROM queries AS q JOIN sessions AS s ON s.key = q.session
 WHERE (q.asked_at, q.session, q.number) > (%(after_time)s::bigint, %(after_session)s::bigint, %(after_number)s::bigint)
     AND (%(states)s::text[] IS NULL OR q.state = ANY(%(states)s::text[]))
     AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY q.asked_at, q.session, q.number LIMIT %(limit)s
 
 -- name: list_open_queries
@@ -77,6 +79,7 @@ FROM queries AS q JOIN sessions AS s ON s.key = q.session
 WHERE (q.asked_at, q.session, q.number) > (%(after_time)s::bigint, %(after_session)s::bigint, %(after_number)s::bigint)
     AND q.state = 'open'
     AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY q.asked_at, q.session, q.number LIMIT %(limit)s
 
 -- name: list_queries_of_session
@@ -90,6 +93,7 @@ WHERE s.key = coalesce(
     AND (%(execution_id)s::uuid IS NULL OR q.execution_id = %(execution_id)s::uuid)
     AND (%(states)s::text[] IS NULL OR q.state = ANY(%(states)s::text[]))
     AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY q.number LIMIT %(limit)s
 
 -- name: node_columns

@@ -1,7 +1,8 @@
 -- Number 0 is no step, but the beginning of a fork.
 
 -- name: list_steps
-SELECT t.xid::text::bigint, t.session, s.id, t.execution_id, t.number, t.first_seq, t.events
+SELECT t.xid::text::bigint, t.session, (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text), s.id, t.execution_id, t.number, t.first_seq,
+    CASE WHEN (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text) THEN t.events END
 FROM (
     SELECT xid, session, execution_id, number, first_seq, events FROM steps
     WHERE (xid, session, number) > (%(xid)s::xid8, %(session)s::bigint, %(number)s::bigint)

@@ -2,6 +2,7 @@
 
 -- name: session_columns
 s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.branch_of, s.branch_query, s.branch,
+s.tenant, s.created_by,
 s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries, s.execution_id, s.wake_at, s.seed, s.budget,
 s.llm_calls, s.tokens, s.last_error
 
@@ -76,13 +77,14 @@ WHERE s.key < %(after)s
     AND (%(template_id)s::uuid IS NULL OR s.template_id = %(template_id)s::uuid)
     AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
     AND (%(idle_before)s::bigint IS NULL OR s.updated_at < %(idle_before)s::bigint)
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY s.key DESC LIMIT %(limit)s
 
 -- name: list_forks
 SELECT {session_columns} FROM sessions AS s WHERE s.origin_session = %s ORDER BY s.key
 
 -- name: count_sessions
-SELECT state, count(*) FROM sessions GROUP BY state
+SELECT s.state, count(*) FROM sessions AS s WHERE (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text) GROUP BY s.state
 
 -- name: list_interrupted
 SELECT s.id FROM sessions AS s
@@ -109,10 +111,10 @@ ORDER BY wake_at, key LIMIT %s
 -- name: new_session
 -- Only what never changes is real: the commit that follows in the same transaction writes the rest.
 INSERT INTO sessions (
-    id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch, template_version, state,
-    updated_at, version, fence, head, steps, queries, llm_calls, tokens, token
+    id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch, tenant, created_by,
+    template_version, state, updated_at, version, fence, head, steps, queries, llm_calls, tokens, token
 )
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, 0, 'starting', 0, -1, %s, 0, 0, 0, 0, 0, 0)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, 0, 'starting', 0, -1, %s, 0, 0, 0, 0, 0, 0)
 ON CONFLICT (id) DO NOTHING
 
 -- name: standing

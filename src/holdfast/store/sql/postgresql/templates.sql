@@ -11,7 +11,7 @@ INSERT INTO blobs (digest, data) VALUES (%s, %s) ON CONFLICT DO NOTHING
 SELECT data FROM blobs WHERE digest = %s
 
 -- name: create_template
-INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (%s, %s, %s, %s, %s)
+INSERT INTO templates (id, name, latest, created_at, updated_at, tenant) VALUES (%s, %s, %s, %s, %s, %s)
 ON CONFLICT DO NOTHING
 RETURNING key
 
@@ -39,17 +39,19 @@ RETURNING key
 UPDATE templates SET name = %s, updated_at = %s WHERE id = %s RETURNING key
 
 -- name: get_template_by_id
-SELECT id, name, latest, created_at, updated_at FROM templates WHERE id = %s
+SELECT id, name, latest, created_at, updated_at, tenant FROM templates
+WHERE id = %(id)s AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s::text)
 
 -- name: get_template_by_name
-SELECT id, name, latest, created_at, updated_at FROM templates WHERE name = %s
+SELECT id, name, latest, created_at, updated_at, tenant FROM templates
+WHERE tenant = coalesce(%(tenant)s::text, 'default') AND name = %(name)s
 
 -- name: get_version
 SELECT number, spec, guest, baked, created_at FROM versions WHERE template_id = %s AND number = %s
 
 -- name: list_templates
-SELECT key, id, name, latest, created_at, updated_at FROM templates
-WHERE key < %(after)s
+SELECT key, id, name, latest, created_at, updated_at, tenant FROM templates
+WHERE key < %(after)s AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s::text)
 ORDER BY key DESC LIMIT %(limit)s
 
 -- name: list_versions

@@ -2,6 +2,7 @@
 
 -- name: session_columns
 s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.branch_of, s.branch_query, s.branch,
+s.tenant, s.created_by,
 s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries,
 s.execution_id, s.wake_at, s.seed, s.budget, s.llm_calls, s.tokens, s.last_error
 
@@ -20,7 +21,7 @@ iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, length(t.
 s.id, t.number, t.depth, iif(t.base_number IS NULL, NULL, coalesce(b.id, s.id)), t.base_number, t.sealed
 
 -- name: template_columns
-t.id, t.name, t.latest, t.created_at, t.updated_at
+t.id, t.name, t.latest, t.created_at, t.updated_at, t.tenant
 
 -- name: version_columns
 v.number, v.spec, v.guest, v.baked, v.created_at
@@ -29,13 +30,14 @@ v.number, v.spec, v.guest, v.baked, v.created_at
 -- ---- templates
 
 -- name: template_by_id
-SELECT t.key, {template_columns} FROM templates t WHERE t.id = ?
+SELECT t.key, {template_columns} FROM templates t WHERE t.id = :id AND (:tenant IS NULL OR t.tenant = :tenant)
 
 -- name: template_by_name
-SELECT t.key, {template_columns} FROM templates t WHERE t.name = ?
+SELECT t.key, {template_columns} FROM templates t WHERE t.tenant = coalesce(:tenant, 'default') AND t.name = :name
 
 -- name: list_templates
-SELECT t.key, {template_columns} FROM templates t WHERE t.key < ? ORDER BY t.key DESC LIMIT ?
+SELECT t.key, {template_columns} FROM templates t
+WHERE t.key < :after AND (:tenant IS NULL OR t.tenant = :tenant) ORDER BY t.key DESC LIMIT :limit
 
 -- name: get_version
 SELECT {version_columns} FROM templates t JOIN template_versions v ON v.template = t.key WHERE t.id = ? AND v.number = ?
@@ -75,9 +77,17 @@ AND (:name IS NULL OR s.name = :name)
 AND (:idle_before IS NULL OR s.updated_at < :idle_before)
 ORDER BY s.key DESC LIMIT :limit
 
+-- name: list_sessions_of_tenant
+SELECT s.key, {session_columns} FROM sessions s INDEXED BY sessions_of_tenant
+WHERE s.tenant = :tenant AND s.key < :after
+AND (:states = '' OR instr(:states, ',' || s.state || ','))
+AND (:name IS NULL OR s.name = :name)
+AND (:idle_before IS NULL OR s.updated_at < :idle_before)
+ORDER BY s.key DESC LIMIT :limit
+
 -- name: list_sessions_of_template
 SELECT s.key, {session_columns} FROM sessions s INDEXED BY sessions_of_template
-WHERE s.template_id = :template_id AND s.key < :after
+WHERE s.template_id = :template_id AND s.key < :after AND (:tenant IS NULL OR s.tenant = :tenant)
 AND (:states = '' OR instr(:states, ',' || s.state || ','))
 AND (:name IS NULL OR s.name = :name)
 AND (:idle_before IS NULL OR s.updated_at < :idle_before)
@@ -87,7 +97,7 @@ ORDER BY s.key DESC LIMIT :limit
 -- name: count_sessions
 SELECT total(state = 'starting'), total(state = 'ready'), total(state = 'running'),
     total(state = 'paused'), total(state = 'crashed'), total(state = 'closed')
-FROM sessions
+FROM sessions WHERE :tenant IS NULL OR tenant = :tenant
 
 -- name: list_forks
 SELECT {session_columns} FROM sessions s INDEXED BY sessions_forked WHERE s.origin_session = ? ORDER BY s.key
@@ -103,7 +113,7 @@ SELECT e.key, s.id, {execution_columns}
 FROM executions e JOIN inputs i ON i.execution = e.key JOIN sessions s ON s.key = e.session
 WHERE e.key < :after AND (:statuses = '' OR instr(:statuses, ',' || e.status || ','))
 AND (:kinds = '' OR instr(:kinds, ',' || e.kind || ',')) AND (:strategy IS NULL OR e.strategy = :strategy)
-AND (NOT :roots OR s.branch_of IS NULL)
+AND (NOT :roots OR s.branch_of IS NULL) AND (:tenant IS NULL OR s.tenant = :tenant)
 ORDER BY e.key DESC LIMIT :limit
 
 -- name: list_executions_of_session
@@ -111,7 +121,7 @@ SELECT e.key, s.id, {execution_columns}
 FROM sessions s JOIN executions e INDEXED BY executions_of_session ON e.session = s.key JOIN inputs i ON i.execution = e.key
 WHERE s.id = :session_id AND e.key < :after AND (:statuses = '' OR instr(:statuses, ',' || e.status || ','))
 AND (:kinds = '' OR instr(:kinds, ',' || e.kind || ',')) AND (:strategy IS NULL OR e.strategy = :strategy)
-AND (NOT :roots OR s.branch_of IS NULL)
+AND (NOT :roots OR s.branch_of IS NULL) AND (:tenant IS NULL OR s.tenant = :tenant)
 ORDER BY e.key DESC LIMIT :limit
 
 -- Where the counters are in `metrics` is said by Metrics.as_row.
@@ -121,7 +131,8 @@ SELECT e.strategy, count(*),
     sum(json_extract(e.metrics, '$[8]')), sum(json_extract(e.metrics, '$[9]')),
     sum(json_extract(e.metrics, '$[13]')), sum(json_extract(e.metrics, '$[15]'))
 FROM executions e INDEXED BY executions_strategies JOIN sessions s ON s.key = e.session
-WHERE e.strategy IS NOT NULL AND e.started_at >= ? AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
+WHERE e.strategy IS NOT NULL AND e.started_at >= :since AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
+AND (:tenant IS NULL OR s.tenant = :tenant)
 GROUP BY e.strategy ORDER BY e.strategy
 
 -- name: execution_place
@@ -151,9 +162,10 @@ SELECT t.first_seq, t.events FROM sessions s JOIN steps t ON t.session = s.key W
 -- ---- the feed of steps. Number 0 is no step, and what is left of a deleted session has none that it belongs to
 
 -- name: list_steps
-SELECT t.key, s.id, t.execution_id, t.number, t.first_seq, t.events
+SELECT t.key, :tenant IS NULL OR s.tenant = :tenant, s.id, t.execution_id, t.number, t.first_seq,
+    iif(:tenant IS NULL OR s.tenant = :tenant, t.events, NULL)
 FROM steps t CROSS JOIN sessions s ON s.key = t.session
-WHERE t.key > ? AND t.number > 0 ORDER BY t.key LIMIT ?
+WHERE t.key > :after AND t.number > 0 ORDER BY t.key LIMIT :limit
 
 -- name: list_steps_of_session
 SELECT execution_id, number, first_seq, events FROM steps
@@ -173,7 +185,7 @@ SELECT {query_columns} FROM sessions s JOIN queries q ON q.place = s.key << 28 |
 
 -- name: list_queries_of_session
 SELECT s.id, q.place, {query_columns} FROM sessions s JOIN queries q ON q.place > max(s.key << 28, :after) AND q.place < (s.key + 1) << 28
-WHERE s.key = :session
+WHERE s.key = :session AND (:tenant IS NULL OR s.tenant = :tenant)
 AND (:execution_id IS NULL OR q.execution_id = :execution_id)
 AND (:states = '' OR instr(:states, ',' || q.state || ','))
 AND (:kinds = '' OR instr(:kinds, ',' || q.kind || ','))
@@ -186,6 +198,7 @@ FROM (
     WHERE (asked_at, place) > (:after_time, :after)
     AND (:states = '' OR instr(:states, ',' || state || ','))
     AND (:kinds = '' OR instr(:kinds, ',' || kind || ','))
+    AND (:tenant IS NULL OR (SELECT o.tenant FROM sessions o WHERE o.key = place >> 28) = :tenant)
     ORDER BY asked_at, place LIMIT :limit
 ) found
 JOIN queries q ON q.place = found.place
@@ -199,6 +212,7 @@ FROM (
     SELECT place, asked_at FROM queries INDEXED BY queries_open
     WHERE state = 'open' AND (asked_at, place) > (:after_time, :after)
     AND (:kinds = '' OR instr(:kinds, ',' || kind || ','))
+    AND (:tenant IS NULL OR (SELECT o.tenant FROM sessions o WHERE o.key = place >> 28) = :tenant)
     ORDER BY asked_at, place LIMIT :limit
 ) found
 JOIN queries q ON q.place = found.place

@@ -28,10 +28,10 @@ UPDATE queries SET state = ?, started_at = ?, closed_at = ?, answer = ? WHERE pl
 
 -- name: insert_session
 INSERT INTO sessions (
-    id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch,
+    id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch, tenant, created_by,
     template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head,
     steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, token
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: session_marks
 SELECT key, version, fence, token FROM sessions WHERE id = ?
@@ -120,7 +120,7 @@ UPDATE errors SET resolved_at = ? WHERE session = (SELECT key FROM sessions WHER
 -- ---- templates
 
 -- name: insert_template
-INSERT INTO templates (id, name, latest, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+INSERT INTO templates (id, name, latest, created_at, updated_at, tenant) VALUES (?, ?, ?, ?, ?, ?)
 
 -- Nothing is inserted if the baked memory is gone. A guest stays, once it was put.
 -- name: insert_version
