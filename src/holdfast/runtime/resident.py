@@ -154,5 +154,6 @@ def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:
     ladder: list[Rung] = []
     for link in reversed(links):
         parent = ladder[-1].image if ladder else None
-        ladder.append(Rung(link.depth, link.at, shelved.template.open(link.sealed, key, parent)))
+        image = shelved.template.open(link.sealed, key, parent, largest=shelved.limits.mem_mb << 20)
+        ladder.append(Rung(link.depth, link.at, image))
     return ladder

@@ -10,10 +10,15 @@ import threading
 from typing import Final, Protocol
 
 from holdfast.sandbox._stack import has_room
+from holdfast.sandbox._ticker import TICK_MS
 
 WASM_PAGE: Final = 65536
 NEVER: Final = 1 << 40
 """A deadline, in ticks, that does not come."""
+BOOT: Final = 30_000 // TICK_MS
+"""A deadline, in ticks, for what runs in no step: starting a guest takes some milliseconds."""
+TABLE_ELEMENTS: Final = 1 << 16
+"""The most that the tables of a guest may hold. The guests have some thousand functions, and no table of theirs grows."""
 
 
 class Trapped(Exception):

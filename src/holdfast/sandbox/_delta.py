@@ -57,6 +57,11 @@ class Delta(NamedTuple):
         return next(reversed(self.masks), -1) + 1
 
 
+def largest(pages: int) -> int:
+    """The most bytes of a packed delta of a memory of so many pages."""
+    return 4 + pages * (6 + PAGE)
+
+
 Xor = Callable[[bytes, bytes], bytes]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import wasmtime
 
-from holdfast.sandbox._crossing import NEVER, WASM_PAGE, Instance, Running, Trapped
+from holdfast.sandbox._crossing import BOOT, TABLE_ELEMENTS, WASM_PAGE, Instance, Running, Trapped
 from holdfast.sandbox._errors import GuestUnavailable
 from holdfast.sandbox._unchecked import address, deadline_callback, store_deadline_callback
 
@@ -36,8 +36,8 @@ class Public:
 
     def instantiate(self, memory: int) -> Instance:
         store = wasmtime.Store(self._engine)
-        store.set_limits(memory_size=memory)
-        store.set_epoch_deadline(NEVER)
+        store.set_limits(memory_size=memory, table_elements=TABLE_ELEMENTS, instances=1, tables=1, memories=1)
+        store.set_epoch_deadline(BOOT)
         store_deadline_callback(address(store), self._deadline, None, None)
         return _PublicInstance(store, self._linker.instantiate(store, self._module).exports(store))
 

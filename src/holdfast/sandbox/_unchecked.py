@@ -7,7 +7,7 @@ import wasmtime
 from wasmtime import _bindings as api
 from wasmtime import _ffi
 
-from holdfast.sandbox._crossing import NEVER, WASM_PAGE, HostSide, Instance, Running, Trapped
+from holdfast.sandbox._crossing import BOOT, TABLE_ELEMENTS, WASM_PAGE, HostSide, Instance, Running, Trapped
 from holdfast.sandbox._errors import GuestFault, GuestUnavailable
 
 _pointer = ctypes.c_void_p
@@ -146,11 +146,12 @@ def deadline_callback(running: Running) -> Any:
 
     def callback(context: int, data: int, ticks: Any, kind: Any) -> int | None:
         ticks[0], kind[0] = 1, 0  # first of all: an interrupt may come at any moment
-        host = _host(running)
+        host = running.host
         try:
-            more = host.look()
+            more = 0 if host is None else host.look()
         except BaseException as error:  # noqa: BLE001  KeyboardInterrupt, as a rule; raised again by the step
-            host.failed(error)
+            if host is not None:
+                host.failed(error)
             more = 0
         if not more:
             return int(_error_new(_STOPPED))
@@ -179,9 +180,9 @@ class _UncheckedInstance:
     def __init__(self, engine: int, pre: int, deadline: Any, memory: int) -> None:
         self._store = _store_new(engine, None, None)
         self._context = context = _store_context(self._store)
-        _store_limiter(self._store, memory, -1, -1, -1, -1)
+        _store_limiter(self._store, memory, TABLE_ELEMENTS, 1, 1, 1)
         store_deadline_callback(self._store, deadline, None, None)
-        _set_deadline(context, NEVER)
+        _set_deadline(context, BOOT)
         self._trap = ctypes.c_void_p()
         self._trap_at = ctypes.addressof(self._trap)
         self._slot = api.wasmtime_val_raw_t()
@@ -189,6 +190,7 @@ class _UncheckedInstance:
         self._instance = api.wasmtime_instance_t()
         error = _instantiate(pre, context, ctypes.addressof(self._instance), self._trap_at)
         if error or self._trap.value:
+            _store_delete(self._store)
             self._raise(error)
         self._memory = self._export(b"memory")
         self._memory_at = ctypes.addressof(self._memory.of)

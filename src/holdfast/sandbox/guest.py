@@ -6,7 +6,8 @@ import os
 import platform
 import struct
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -18,7 +19,7 @@ from wasmtime import _ffi
 from holdfast.domain import Limits
 from holdfast.sandbox._cache import Cache, default_directory
 from holdfast.sandbox._crossing import Crossing, Instance, Running, Trapped
-from holdfast.sandbox._errors import GuestUnavailable
+from holdfast.sandbox._errors import GuestFault, GuestUnavailable
 from holdfast.sandbox._pages import PageMap, can_map
 from holdfast.sandbox._public import Public
 from holdfast.sandbox._stack import NATIVE_STACK
@@ -132,6 +133,7 @@ class Guest:
         self.engine, self.language, self.wasm = engine, language, wasm
         self.digest = hashlib.sha256(wasm).digest()
         module = _compiled(engine, self.digest, wasm)
+        _check_types(module)
         make: type[Unchecked] | type[Public] = Unchecked if engine.unchecked else Public
         try:
             self.crossing: Crossing = make(engine.wasm, module, engine.running)
@@ -141,28 +143,50 @@ class Guest:
 
     def start(self, memory: int) -> Instance:
         """A fresh instance, booted: the runtime is initialised and its prelude has run."""
-        instance = self.crossing.instantiate(memory)
+        with self._ticking():
+            instance = self._instance(memory)
+            try:
+                instance.call("_initialize")
+                instance.call("hf_boot")
+            except Trapped:
+                instance.close()
+                raise GuestUnavailable("the guest does not start") from None
+            return instance
+
+    def _instance(self, memory: int) -> Instance:
         try:
-            instance.call("_initialize")
-            instance.call("hf_boot")
-        except Trapped:
-            instance.close()
+            return self.crossing.instantiate(memory)
+        except (Trapped, wasmtime.WasmtimeError):
             raise GuestUnavailable("the guest does not start") from None
-        return instance
+
+    @contextmanager
+    def _ticking(self) -> Iterator[None]:
+        """Lets time pass for what runs in no step, so that it has an end."""
+        running = object()
+        self.engine.ticker.begin(running)
+        try:
+            yield
+        finally:
+            self.engine.ticker.end(running)
 
     def _locate(self) -> int:
         """The address of the control block, which is the same in every instance."""
-        instance = self.crossing.instantiate(_SMALL)
-        try:
-            self.control_at = instance.call("hf_control")
-            if self.control(instance).abi != ABI_VERSION:
-                raise GuestUnavailable("the guest speaks another version of the ABI")
-            return self.control_at
-        finally:
-            instance.close()
+        with self._ticking():
+            instance = self._instance(_SMALL)
+            try:
+                self.control_at = instance.call("hf_control")
+                if self.control(instance).abi != ABI_VERSION:
+                    raise GuestUnavailable("the guest speaks another version of the ABI")
+                return self.control_at
+            except (Trapped, GuestFault):
+                raise GuestUnavailable("the guest has no control block") from None
+            finally:
+                instance.close()
 
     def control(self, instance: Instance) -> Control:
-        """Where an instance's buffers are now."""
+        """Where an instance's buffers are now. `GuestFault` if the block itself is not in its memory."""
+        if self.control_at + _CONTROL.size > instance.size():
+            raise GuestFault("the guest refers to what is not its memory")
         return Control._make(_CONTROL.unpack(ctypes.string_at(instance.base + self.control_at, _CONTROL.size)))
 
     def template(
@@ -179,6 +203,30 @@ class Guest:
         Startup files may load `modules`; `inputs` is what those are made from, as JSON.
         """
         return build_template(self, tuple(libraries), tuple(startup), limits or Limits(), modules, inputs)
+
+
+_I32, _I64 = "i32", "i64"
+_EXPORTS: Final[dict[str, tuple[list[str], list[str]]]] = {
+    "hf_control": ([], [_I32]),
+    "hf_boot": ([], []),
+    "hf_input": ([_I32], [_I32]),
+    "hf_step": ([_I32], [_I64]),
+    "_initialize": ([], []),
+}
+_IMPORTS: Final[dict[str, tuple[list[str], list[str]]]] = {"call": ([_I32] * 5, [_I32]), "take": ([_I32] * 2, [])}
+
+
+def _check_types(module: wasmtime.Module) -> None:
+    """Refuses a module whose functions are not those of the ABI: they are called by pointers, which checks nothing."""
+    exports = {one.name: one.type for one in module.exports}
+    found: list[tuple[Any, Any]] = [(exports.get(name), expected) for name, expected in _EXPORTS.items()]
+    found += [(one.type, _IMPORTS.get(one.name or "") if one.module == "holdfast" else None) for one in module.imports]
+    for kind, expected in found:
+        if not isinstance(kind, wasmtime.FuncType) or (list(map(str, kind.params)), list(map(str, kind.results))) != expected:
+            raise GuestUnavailable("the module's functions are not those of a guest")
+    memory = exports.get("memory")
+    if not isinstance(memory, wasmtime.MemoryType) or memory.is_64 or memory.is_shared:
+        raise GuestUnavailable("the module's memory is not that of a guest")
 
 
 def _compiled(engine: Engine, digest: bytes, wasm: bytes) -> wasmtime.Module:

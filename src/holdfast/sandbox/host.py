@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from holdfast.sandbox import values
-from holdfast.sandbox._errors import HostError, ValueRefused
+from holdfast.sandbox._errors import GuestFault, HostError, ValueRefused
 
 HostFunction = Callable[..., Any]
 
-_LARGEST_REQUEST: Final = 16 << 20
+LARGEST_REQUEST: Final = 16 << 20
+"""The most bytes of one host call; see `jsontext.Bounds` for what they may hold."""
 _LONGEST_NAME: Final = 4096
 _LONGEST_SHOWN: Final = 200
 _decode: Final = json.JSONDecoder().raw_decode
@@ -114,23 +115,37 @@ class Host:
     def _answer(self, operation: int, request: bytes) -> bytes:
         try:
             self._check(operation, request)
-            return b"v" + values.encode(_OPERATIONS[chr(operation)](self, *values.decode(request)))
+            return b"v" + values.encode(self._perform(operation, values.decode(request)))
         except HostError as error:
-            return b"e" + values.encode({"code": error.script_code, "message": str(error)})
+            return self.refusal(error)
         except ValueRefused as error:
             return b"e" + values.encode({"code": error.code, "message": str(error)})
 
+    def refusal(self, error: HostError) -> bytes:
+        """The reply that raises an error in the script."""
+        return b"e" + values.encode({"code": error.script_code, "message": str(error)})
+
     def _check(self, operation: int, request: bytes) -> None:
         """Refuses before anything is decoded: Python values take up to twenty times the room of their text."""
-        if len(request) > _LARGEST_REQUEST:
-            raise HostError(f"a host call of {len(request)} bytes is too large", code="REQUEST_TOO_LARGE")
+        if len(request) > LARGEST_REQUEST:
+            raise too_large(len(request))
         if operation == ord("c"):
             name = called(request)
             if name not in self.functions:
                 raise HostError(f"there is no host function {name[:_LONGEST_SHOWN]!r}", code="HOST_FUNCTION_NOT_FOUND")
 
+    def _perform(self, number: int, request: Any) -> Any:
+        """Does what is asked for, if it is one of the three things that a guest asks for."""
+        operation, shape = _OPERATIONS.get(number, (None, ()))
+        if operation is None or type(request) is not list or tuple(map(type, request)) != shape:
+            raise GuestFault("the guest asks for what makes no sense")
+        return operation(self, *request)
+
     def _call(self, name: str, arguments: list[Any]) -> Any:
-        return self.functions[name](*arguments)
+        function = self.functions.get(name)
+        if function is None:
+            raise GuestFault("the guest asks for what makes no sense")
+        return function(*arguments)
 
     def _resolve(self, specifier: str, referrer: str, kind: str) -> str:
         return self.modules.resolve(specifier, referrer, kind)
@@ -142,4 +157,14 @@ class Host:
         return {"kind": module.kind, "source": module.source}
 
 
-_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {"c": Host._call, "r": Host._resolve, "l": Host._load}
+_OPERATIONS: Final[dict[int, tuple[Callable[..., Any], tuple[type, ...]]]] = {
+    ord("c"): (Host._call, (str, list)),
+    ord("r"): (Host._resolve, (str, str, str)),
+    ord("l"): (Host._load, (str,)),
+}
+"""What a guest may ask for: how it is done, and what the request consists of."""
+
+
+def too_large(size: int) -> HostError:
+    """The error of a call with more bytes than any may have."""
+    return HostError(f"a host call of {size} bytes is too large; at most {LARGEST_REQUEST} are taken", code="REQUEST_TOO_LARGE")

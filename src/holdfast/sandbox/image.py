@@ -228,8 +228,10 @@ def _unseal(sealed: bytes, key: bytes, largest: int) -> tuple[_Head, _delta.Delt
     size *= WASM_PAGE
     if kind not in _KINDS:
         raise ImageDamaged
-    if size > largest or unpacked > 2 * largest:
-        raise ImageTooLarge(f"the image needs {max(size, unpacked)} bytes; {largest} are allowed")
+    if size > largest:
+        raise ImageTooLarge(f"the image needs {size} bytes; {largest} are allowed")
+    if unpacked > _delta.largest(size // PAGE):  # more than every page of its memory
+        raise ImageDamaged
     payload = body[_HEAD.size :]
     try:  # the size that the payload itself states is what would be allocated
         if zstandard.get_frame_parameters(payload).content_size != unpacked:

@@ -31,9 +31,10 @@ from holdfast.sandbox._memory import Memory
 from holdfast.sandbox._requests import encode_request
 from holdfast.sandbox._stack import on_a_thread_of_its_own
 from holdfast.sandbox._ticker import TICK_MS
-from holdfast.sandbox.host import Host
+from holdfast.sandbox.host import LARGEST_REQUEST, Host, too_large
 from holdfast.sandbox.image import Image, Label
-from holdfast.sandbox.steps import Breached, Call, Cancelled, Configure, Evaluate, Outcome, Request, Resume, RunFile
+from holdfast.sandbox.jsontext import TooLarge
+from holdfast.sandbox.steps import Breached, Call, Cancelled, Configure, Evaluate, Event, Outcome, Request, Resume, RunFile
 
 if TYPE_CHECKING:
     from holdfast.sandbox.guest import Guest
@@ -44,6 +45,7 @@ _LOOK_TICKS: Final = 64
 _LOOK_MS: Final = _LOOK_TICKS * TICK_MS
 """The longest that a guest runs without a look at `cancel`; cancelling hurries the clock by as much."""
 _MEGABYTE: Final = 1 << 20
+_LONG: Final = 1 << 16
 
 _BREACHES: Final = {
     1: (Limit.MEMORY, _MEGABYTE),
@@ -60,8 +62,11 @@ def _ticks(left: float) -> int:
 
 
 def _inside(instance: Instance, address: int, size: int) -> int:
-    """Where a part of a guest's memory is. What a guest says about itself is not believed: an image may hold anything."""
-    if address + size > instance.size():
+    """The address in this process of a part of a guest's memory.
+
+    Every pointer and length of a guest passes here: an image may hold anything, and so may a guest whose memory was tampered with.
+    """
+    if address < 0 or size < 0 or address + size > instance.size():
         raise GuestFault("the guest refers to what is not its memory")
     return instance.base + address
 
@@ -101,8 +106,8 @@ class Sandbox:
         self._started = self._started_cpu = 0.0
         self._untimed = False
         self._first_look = _ticks(min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS))
-        control = guest.control(instance)
         try:
+            control = guest.control(instance)
             self._input = _view(instance, control.input, control.input_capacity)
             self._output = _view(instance, control.output, control.output_capacity)
         except GuestFault:
@@ -202,24 +207,37 @@ class Sandbox:
             packed = instance.step(length)
         except Trapped as trapped:
             return self._dead(instance, trapped)
+        except GuestFault:
+            self._close()
+            raise
         finally:
             running.host = None
             if running.is_main:
                 sys.unraisablehook = self._hook
             ticker.end(self)
         self._seed = self._zone = None
+        self._kept = b""
         try:
             outcome = _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
         except GuestFault:
             self._close()
             raise
+        except TooLarge:
+            self._close()
+            return Breached(Breach(Limit.OUTPUT, _records.BOUNDS.size // 1024, (packed & 0xFFFFFFFF) / 1024))
         if self.cancelled:  # by a host function, or at the last moment
             self._close()
             return Cancelled(outcome.events)
+        is_long = length > _LONG or packed & 0xFFFFFFFF > _LONG
+        if is_long and not self.look() and not self._cancelled:  # what we spent on long messages counts as well
+            self._close()
+            return self._over_time(outcome.events)
         return outcome
 
     def _take_output(self, instance: Instance, address: int, size: int) -> bytes:
         """The records of a step. They are zeroed, so that what a script said is in no image."""
+        if size > _records.BOUNDS.size:
+            raise TooLarge(f"{size} bytes of records")
         if address == self._output_at:
             output = self._output[:size]
             raw = output.tobytes()
@@ -232,22 +250,26 @@ class Sandbox:
 
     def _dead(self, instance: Instance, trapped: Trapped) -> Outcome:
         """What became of a step that was stopped. The instance is read once more, then freed."""
-        control = self.guest.control(instance)
+        if isinstance(self._raised, GuestFault):
+            self._close()
+            raise self._raised
         try:
+            control = self.guest.control(instance)
             place = _inside(instance, control.output, control.output_length)
-            raw = ctypes.string_at(place, control.output_length)
+            raw = ctypes.string_at(place, min(control.output_length, _records.BOUNDS.size + 1))
         finally:
             self._close()
-        events = _records.events(raw)
+        try:
+            events = _records.events(raw)
+        except TooLarge:
+            events = ()
         if self._raised is not None:
             raise self._raised
         if self._cancelled:
             return Cancelled(events)
         limits = self.limits
-        if self._stopped is Limit.WALL:
-            return Breached(Breach(Limit.WALL, limits.wall_ms, (time.monotonic() - self._started) * 1000), events)
-        if self._stopped is Limit.CPU:
-            return Breached(Breach(Limit.CPU, limits.cpu_ms, (time.thread_time() - self._started_cpu) * 1000), events)
+        if self._stopped is not None:
+            return self._over_time(events)
         if control.breach in _BREACHES:
             limit, unit = _BREACHES[control.breach]
             allowed = limits.mem_mb if limit is Limit.MEMORY else control.breach_allowed / unit
@@ -255,6 +277,12 @@ class Sandbox:
         if trapped.stack:
             return Breached(Breach(Limit.STACK, limits.stack_kb, limits.stack_kb), events)
         raise GuestFault
+
+    def _over_time(self, events: tuple[Event, ...]) -> Breached:
+        limits = self.limits
+        if self._stopped is Limit.WALL:
+            return Breached(Breach(Limit.WALL, limits.wall_ms, (time.monotonic() - self._started) * 1000), events)
+        return Breached(Breach(Limit.CPU, limits.cpu_ms, (time.thread_time() - self._started_cpu) * 1000), events)
 
     # ---- called while a step runs ------------------------------------------------------------------------------------------
 
@@ -296,13 +324,17 @@ class Sandbox:
         instance = self._instance
         assert instance is not None
         try:
-            answer, self._now = self.host.answer(operation, ctypes.string_at(instance.base + request, length), self._now)
+            place, room = _inside(instance, request, length), _inside(instance, reply, capacity)
+            if length > LARGEST_REQUEST:  # not even copied
+                answer = self.host.refusal(too_large(length))
+            else:
+                answer, self._now = self.host.answer(operation, ctypes.string_at(place, length), self._now)
         except BaseException as error:
             self._raised = error
             raise
         whole = _REPLY.pack(self._now) + answer
         if len(whole) <= capacity:
-            ctypes.memmove(instance.base + reply, whole, len(whole))
+            ctypes.memmove(room, whole, len(whole))
         else:
             self._kept = whole
         return len(whole)
@@ -312,7 +344,13 @@ class Sandbox:
         instance, kept = self._instance, self._kept
         assert instance is not None
         self._kept = b""
-        ctypes.memmove(instance.base + reply, kept, min(length, len(kept)))
+        try:
+            if length != len(kept):
+                raise GuestFault("the guest takes a reply that it was not given")
+            ctypes.memmove(_inside(instance, reply, length), kept, length)
+        except BaseException as error:
+            self._raised = error
+            raise
 
     # ---- at rest -----------------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,19 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import wasmtime
 import zstandard
 
 from holdfast.domain import Limits
-from holdfast.sandbox._crossing import Instance
-from holdfast.sandbox._errors import ImageForeign, ImageTooLarge, LibraryLoadFailed, TemplateFailed
+from holdfast.sandbox._crossing import WASM_PAGE, Instance, Trapped
+from holdfast.sandbox._errors import (
+    GuestUnavailable,
+    ImageDamaged,
+    ImageForeign,
+    ImageTooLarge,
+    LibraryLoadFailed,
+    TemplateFailed,
+)
 from holdfast.sandbox._pages import PAGE, MemoryFile, filled_runs, page_of
 from holdfast.sandbox.host import Host, Loader
 from holdfast.sandbox.image import LARGEST, Image, Label, open_image
@@ -42,6 +50,8 @@ class Template:
     """A baked memory. `digest` is that of its content, which any process gets from the same guest and sources."""
 
     def __init__(self, guest: "Guest", content: bytes) -> None:
+        if not content or len(content) % WASM_PAGE or len(content) > LARGEST:
+            raise ImageDamaged("the content of the template is no memory")
         self.guest, self.content = guest, content
         self.digest = hashlib.sha256(content).digest()
         self._file = MemoryFile(len(content), _runs(content)) if guest.engine.page_map else None
@@ -77,7 +87,10 @@ class Template:
     def _instance(self, size: int, limits: Limits) -> Instance:
         if size > limits.mem_mb * _MEGABYTE:
             raise ImageTooLarge(f"the image needs {size // _MEGABYTE} MB of memory; {limits.mem_mb} MB are allowed")
-        instance = self.guest.crossing.instantiate(limits.mem_mb * _MEGABYTE)
+        try:
+            instance = self.guest.crossing.instantiate(limits.mem_mb * _MEGABYTE)
+        except (Trapped, wasmtime.WasmtimeError):
+            raise GuestUnavailable("the guest does not start") from None
         if not instance.grow_to(size):
             instance.close()
             raise ImageTooLarge("there is not enough memory for the image")

@@ -14,14 +14,14 @@ Map, an int beyond 53 bits as BigInt.
 """
 
 import base64
-import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple, final
 
-from holdfast.sandbox._errors import ValueRefused
+from holdfast.sandbox._errors import GuestFault, ValueRefused
+from holdfast.sandbox.jsontext import DEFAULT, Bounds, TooLarge, loads
 
 DEPTH_MAX: Final = 200
 """The deepest nesting that crosses; the guests have the same limit."""
@@ -233,9 +233,17 @@ _TAGGED: Final[dict[type, Any]] = {
 }
 
 
-def decode(text: bytes | str) -> Any:
-    """The Python value of a wire form."""
-    return revive(json.loads(text))
+def decode(text: bytes | str, bounds: Bounds = DEFAULT) -> Any:
+    """The Python value of a wire form. `ValueRefused` for what holds more than it may, `GuestFault` for what is no such form."""
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogatepass")
+    try:
+        found = loads(text, bounds)
+        return revive(found) if b'"$"' in text else found
+    except (TooLarge, RecursionError) as error:
+        raise ValueRefused(str(error) if isinstance(error, TooLarge) else "a value is nested too deep") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise GuestFault("the guest sent what is no value") from None
 
 
 def revive(value: Any) -> Any:
