@@ -43,14 +43,19 @@ class Daemon:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
-    def start(self) -> "Daemon":
+    def launch(self) -> "subprocess.Popen[bytes]":
+        """Starts the process, and does not wait until it serves."""
         command = [sys.executable, "-m", "holdfast.cli", "serve", "--listen", f"127.0.0.1:{self.port}"]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, cwd=self.folder)
+        return self.process
+
+    def start(self) -> "Daemon":
+        process = self.launch()
         until = time.monotonic() + _STARTS_WITHIN_S
         with httpx2.Client(timeout=5, verify=NO_TLS) as caller:
             while time.monotonic() < until:
-                if self.process.poll() is not None:
+                if process.poll() is not None:
                     break
                 try:
                     if caller.get(f"{self.url}/api/v1/health/ready").status_code == 200:

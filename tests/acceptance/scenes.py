@@ -19,7 +19,7 @@ import zstandard
 from holdfast import Capability, Function, Holdfast, HoldfastError, Limits, Tool, Turn
 from holdfast.domain import NameTaken
 from holdfast.sandbox import LANGUAGES, Engine
-from holdfast.store import Reply, StoreUnavailable, open_store
+from holdfast.store import Reply, Store, StoreUnavailable, open_store
 
 SAY = {"javascript": "await ask({!r})", "lua": "alc.ask({!r})"}
 
@@ -51,9 +51,9 @@ def _blobs() -> dict[bytes, Callable[[], bytes]]:
     return packed
 
 
-def opened(address: str, **options: Any) -> Holdfast:
+def opened(address: str | Store, **options: Any) -> Holdfast:
     """Holdfast on a store in which the guests are already."""
-    store = open_store(address)
+    store = open_store(address) if isinstance(address, str) else address
     for digest, packed in _blobs().items():
         if store.get_blob(digest) is None:
             store.put_blob(digest, packed())

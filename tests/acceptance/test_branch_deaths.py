@@ -32,7 +32,7 @@ async def test_a_fork_is_joined_once_wherever_its_process_dies() -> None:
         async with opened("memory:", settings=Settings(lease_ms=LEASE_MS)) as hf:  # it looks around often
             here = await forking(hf, "lua")
             mortal = Mortal(hf._address)
-            async with Holdfast.open(mortal, settings=Settings(lease_ms=LEASE_MS, grace_ms=0)) as other:
+            async with Holdfast.open(mortal, settings=Settings(lease_ms=LEASE_MS, grace_ms=0, outage_wait_ms=0)) as other:
                 mortal.left = left
                 with contextlib.suppress(StoreUnavailable):
                     turn = await other.executions.run(here, ASK["lua"])
@@ -140,7 +140,7 @@ async def test_branches_that_nobody_stopped_are_found() -> None:
     async with opened("memory:", settings=Settings(lease_ms=LEASE_MS)) as hf:
         here = await forking(hf, "lua")
         mortal = Mortal(hf._address)
-        async with Holdfast.open(mortal, settings=Settings(lease_ms=LEASE_MS, grace_ms=0)) as other:
+        async with Holdfast.open(mortal, settings=Settings(lease_ms=LEASE_MS, grace_ms=0, outage_wait_ms=0)) as other:
             turn = await other.executions.run(here, DEEP["lua"])
             mortal.left = 1
             with contextlib.suppress(StoreUnavailable):

@@ -79,7 +79,7 @@ async def test_it_is_done_once_wherever_its_process_dies(verb: str, tmp_path: Pa
                 expected = await census(hf)
                 continue
             mortal = Mortal(hf._address)
-            async with Holdfast.open(mortal, settings=Settings(lease_ms=LEASE_MS, grace_ms=0)) as other:
+            async with Holdfast.open(mortal, settings=Settings(lease_ms=LEASE_MS, grace_ms=0, outage_wait_ms=0)) as other:
                 mortal.left = left
                 with contextlib.suppress(StoreUnavailable):
                     await do(other, here, tree)

@@ -88,7 +88,7 @@ class Dying:
 async def test_a_step_that_is_run_again_is_told_as_it_ended_and_not_as_its_execution_went_on() -> None:
     async with opened("memory:", settings=Settings(lease_ms=60_000)) as hf:
         here, heard = await session(hf), Heard(hf)
-        async with Holdfast.open(Dying(hf._address), settings=Settings(lease_ms=20, grace_ms=0)) as other:
+        async with Holdfast.open(Dying(hf._address), settings=Settings(lease_ms=20, grace_ms=0, outage_wait_ms=0)) as other:
             with refused("STORE_UNAVAILABLE"):
                 await other.executions.run(here, "console.log('once'); await ask('?')", background=True)
         await asyncio.sleep(0.05)

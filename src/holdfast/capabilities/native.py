@@ -27,6 +27,7 @@ from holdfast.capabilities._meter import Meter, is_refusal
 from holdfast.capabilities.state.overlay import Overlay
 from holdfast.domain import EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
+from holdfast.store import StoreDamaged, StoreError
 
 _log: Final = logging.getLogger("holdfast.capabilities")
 _EFFECT: Final = "effect_kind"
@@ -308,6 +309,10 @@ class NativeModules:
             result = work()
             outcome = "ok"
             return result
+        except StoreDamaged as error:  # of what the script asked for; it is so the next time as well
+            raise _told(error)[0] from None
+        except StoreError:  # a store that is away or full is no error of the script: whoever runs the step sees to it
+            raise
         except HoldfastError as error:
             told, outcome = _told(error)
             raise told from None

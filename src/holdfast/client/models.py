@@ -488,6 +488,7 @@ class Readiness(Resource):
 
     status: str
     store: Any = None
+    reason: str | None = None
     recovery: Recovery | None = None
 
 

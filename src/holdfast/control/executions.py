@@ -19,8 +19,8 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import Runtime, Start, StartPath, Turn, checked
-from holdfast.store import Page, Reply
+from holdfast.runtime import OutageWait, Runtime, Start, StartPath, Turn, checked
+from holdfast.store import Page, Reply, StoreError
 
 _LARGEST_SOURCE: Final = 16 << 20
 _LOOK_S: Final = 1.0
@@ -184,12 +184,18 @@ class Executions:
 
     async def _until(self, execution_id: UUID, enough: Callable[[Turn], bool]) -> Turn:
         keys = [execution_id]
+        outage = OutageWait(self._runtime.outages)
         while True:
             with contextlib.ExitStack() as stack:  # before looking, so that no move is missed
                 moved = [stack.enter_context(self._runtime.moves(key)) for key in keys]
-                turn = await self._runtime.call(self._runtime.look, execution_id)
+                try:
+                    turn = await self._runtime.call(self._runtime.look, execution_id)
+                except StoreError as error:
+                    await outage.failed(error)
+                    continue
                 if enough(turn):
                     return turn
+                outage.check(turn.session.id)
                 if turn.forks and turn.session.id not in keys:  # of branches it is told to those who wait for the session
                     keys.append(turn.session.id)
                     continue

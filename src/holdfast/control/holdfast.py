@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import UUID
 
@@ -36,9 +37,17 @@ _SWEEP_S: Final = 60.0
 
 async def _opened_store(address: str) -> Store:
     """Opens a store off the loop, and not on its own threads, which the application may have taken."""
-    threads = ThreadPoolExecutor(1, "holdfast-open")
-    opening = threads.submit(open_store, address)
-    threads.shutdown(wait=False)
+    opening: Future[Store] = Future()
+    opening.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            opening.set_result(open_store(address))
+        except BaseException as error:  # noqa: BLE001 - whoever waits hears of it
+            opening.set_exception(error)
+
+    # A daemon thread: a server that does not answer must not keep the process from its end.
+    threading.Thread(target=work, name="holdfast-open", daemon=True).start()
     try:
         return await asyncio.wrap_future(opening)
     except asyncio.CancelledError:
@@ -207,6 +216,12 @@ class Holdfast:
         runtime = self._opened()
         counts = await runtime.call(runtime.store.count_sessions)
         return {"sessions": {state.value: counts.get(state, 0) for state in SessionState}} | runtime.figures
+
+    @property
+    def store_problem(self) -> str | None:
+        """Code of the error with which the store refuses to be used now, as far as this process knows; None: it can be used."""
+        error = self._opened().outages.error
+        return None if error is None else error.code
 
     @property
     def module_calls(self) -> list[Called]:

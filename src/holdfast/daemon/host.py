@@ -8,10 +8,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from holdfast.daemon._masking import masked
 from holdfast.daemon._server import Server
 from holdfast.daemon._signals import handled, notify
 from holdfast.daemon._sockets import bind, is_loopback, url_of
+from holdfast.daemon._waiting import open_patiently
 from holdfast.daemon.config import Config, Loaded
 from holdfast.daemon.lock import InstanceLock
 from holdfast.daemon.logs import Logs
@@ -114,7 +116,9 @@ class _Host:
                 raise TokenNeeded
             server: Server | None = None
             try:
-                async with self._opened() as hf:
+                async with self._opened(listening) as hf:
+                    if hf is None:
+                        return
                     app = make_app(hf, config, tokens)
                     state = getattr(app, "state", None)
                     if state is not None:
@@ -127,20 +131,28 @@ class _Host:
         _log.info("stopped")
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Holdfast]:
+    async def _opened(self, listening: socket.socket) -> AsyncIterator[Holdfast | None]:
+        """Holdfast on the store. None: the daemon was told to stop before the store could be opened."""
         config = self._config
         libraries = LibraryCache(config.libraries_dir)
         packages = PackagePath.default(config.project_dir, config.data_dir)
-        opening = Holdfast.open(
-            config.store,
-            settings=config.settings,
-            retention=config.retention,
-            libraries=libraries,
-            packages=packages,
-            data_dir=config.data_dir,
-            protected=[config.token_file, config.libraries_dir, *self._protected],
-        )
-        async with opening as hf:
+
+        def make() -> Holdfast:
+            return Holdfast.open(
+                config.store,
+                settings=config.settings,
+                retention=config.retention,
+                libraries=libraries,
+                packages=packages,
+                data_dir=config.data_dir,
+                protected=[config.token_file, config.libraries_dir, *self._protected],
+            )
+
+        async with AsyncExitStack() as stack:
+            hf = await open_patiently(make, stack, config, listening, self._stopping)
+            if hf is None:
+                yield None
+                return
             watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens())]
             try:
                 yield hf

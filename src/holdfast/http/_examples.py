@@ -310,7 +310,7 @@ EXPORTED: Final[Plain] = {
     "application/x-ndjson": '{"type":"run","strategy":"self_consistency"}\n{"type":"exchange","query_id":"q-1"}\n',
     "text/markdown": "# self_consistency\n\n## q-1\n\nWhat is 17 + 25?\n",
 }
-READINESS: Final[Plain] = {"status": "ok", "store": "ok", "recovery": {"interrupted": 0, "recovered": 0}}
+READINESS: Final[Plain] = {"status": "ok", "store": "ok", "reason": None, "recovery": {"interrupted": 0, "recovered": 0}}
 SUMMARY: Final[Plain] = {
     "active_sessions": 1,
     "active_session_ids": [SESSION_ID],

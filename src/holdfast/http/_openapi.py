@@ -136,7 +136,7 @@ def _answers(operation: dict[str, Any], responses: dict[str, Any], plan: Plan) -
                 },
             }
         if "unready" in plan.extra:
-            unready = {**plan.example, "status": "unavailable", "store": "unavailable"}
+            unready = {**plan.example, "status": "unavailable", "store": "unavailable", "reason": "store_unavailable"}
             responses["503"] = {
                 "description": "Not ready.",
                 "content": {"application/json": {"schema": {"anyOf": [content["schema"], _ERROR]}, "example": unready}},

@@ -38,19 +38,22 @@ async def health_live(hf: Hf, call: Asked) -> Json:
 
 @routes.add("GET", "/health/ready", None, models.Readiness, example=_examples.READINESS, extra={"unready": models.Readiness})
 async def health_ready(hf: Hf) -> Json:
-    """Whether the store can be reached, and how far the recovery of what was interrupted has come."""
+    """Whether the store can be read and written, and how far the recovery of what was interrupted has come."""
     try:
         found = await hf.summary()
     except RuntimeClosed:
-        return _readiness("unavailable", "ok", {})
-    except HoldfastError:
-        return _readiness("unavailable", "unavailable", {})
+        return _readiness("unavailable", "ok", {}, "stopping")
+    except HoldfastError as error:
+        return _readiness("unavailable", "unavailable", {}, error.code.lower())
+    problem = hf.store_problem
+    if problem is not None:
+        return _readiness("unavailable", "unavailable", found, problem.lower())
     return _readiness("recovering" if found["interrupted"] else "ok", "ok", found)
 
 
-def _readiness(status: str, store: str, found: dict[str, Any]) -> Json:
+def _readiness(status: str, store: str, found: dict[str, Any], reason: str | None = None) -> Json:
     recovery = {name: found.get(name, 0) for name in ("interrupted", "recovered")}
-    plain = {"status": status, "store": store, "recovery": recovery}
+    plain = {"status": status, "store": store, "reason": reason, "recovery": recovery}
     return Json(plain, 503 if status == "unavailable" else 200)
 
 

@@ -22,6 +22,7 @@ from holdfast.runtime.diff import difference, globals_at
 from holdfast.runtime.effects import EffectKind, Function, Tool
 from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, Turn
 from holdfast.runtime.notes import AddNote, NotesFull, count_notes, notes_of
+from holdfast.runtime.outages import OutageWait
 from holdfast.runtime.pruning import Delete, Prune
 from holdfast.runtime.runtime import Observer, Runtime
 from holdfast.runtime.settings import Settings
@@ -48,6 +49,7 @@ __all__ = [
     "LimitExceeded",
     "NotesFull",
     "Observer",
+    "OutageWait",
     "Prune",
     "QueryExpired",
     "RecoveryFailed",

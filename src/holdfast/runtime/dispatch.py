@@ -26,6 +26,7 @@ from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Close, Gone, Job, Park, RunsElsewhere, Start, Wake, replay
 from holdfast.runtime.lanes import MOST_CONFLICTS, Lanes
+from holdfast.runtime.outages import Outage, Outages, is_transient
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.workers import Workers
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
@@ -67,6 +68,12 @@ class Task:
     """What that came to; it counts whatever becomes of the job."""
     commit: Commit | None = None
     """What the job itself came to."""
+    since: float = 0.0
+    """When it was submitted."""
+    outage: Outage | None = None
+    """The outage of the store that it waits for."""
+    resubmits: bool = False
+    """Whether only its commit is left to be done, which the store could not take."""
 
     def is_cancelled(self) -> bool:
         if self.replays is None:
@@ -115,8 +122,9 @@ class Dispatcher:
         settled: Callable[[Resident], None],
         written: Callable[[Commit], None],
         busy_wait_s: float,
+        outages: Outages,
     ) -> None:
-        self._core, self._most, self._settled, self._written = core, most_resident, settled, written
+        self._core, self._most, self._settled, self._written, self._outages = core, most_resident, settled, written, outages
         self._busy_wait_s = busy_wait_s
         self._loop = asyncio.get_running_loop()
         self._bell = Bell(self._loop, self._settle)
@@ -144,7 +152,7 @@ class Dispatcher:
         if isinstance(job, Start) and slot.executes and not job.wait:
             raise SessionBusy("an execution runs in this session")
         patience_s = math.inf if isinstance(job, Start) and job.wait else self._busy_wait_s if job.patient else 0
-        task = Task(job, self._loop.create_future(), self._loop.time() + patience_s)
+        task = Task(job, self._loop.create_future(), self._loop.time() + patience_s, since=self._loop.time())
         slot.tasks.append(task)
         self._give(slot)
         return task.future
@@ -249,6 +257,7 @@ class Dispatcher:
                 self._written(task.replayed)
                 task.replayed = None
             if error is None:
+                self._outage_over(slot, task)
                 for commit in (*task.job.written, *(() if task.commit is None else (task.commit,))):
                     self._written(commit)
                 self._succeeded(slot, task)
@@ -261,6 +270,7 @@ class Dispatcher:
     def _succeeded(self, slot: Slot, task: Task) -> None:
         resident = slot.resident
         assert resident is not None
+        self._outages.forget(resident)
         if not task.future.done():
             task.future.set_result(task.job.result(resident))
         if task.cancelled or task.job.leaves:  # a sandbox that was told to stop would do so at its next step
@@ -285,6 +295,11 @@ class Dispatcher:
             return
         if isinstance(error, RunsElsewhere) and not task.job.patient:
             error = SessionBusy("the session runs in another process")
+        if task.ran and slot.resident is not None:
+            (self._outages.keep if isinstance(error, StoreError) else self._outages.forget)(slot.resident)
+        if is_transient(error) and not self._closed and self._wait_for_store(slot, task, error):
+            return
+        self._outage_over(slot, task)
         outdated = isinstance(error, LeaseLost | VersionConflict) and not isinstance(error, Gone)
         if task.ran or outdated or task.cancelled:
             self._drop(slot)
@@ -300,6 +315,35 @@ class Dispatcher:
         if not task.future.done():
             task.future.set_exception(error)
         self._unpark(slot)  # the next may hear the same, but it must hear something
+
+    def _wait_for_store(self, slot: Slot, task: Task, error: HoldfastError) -> bool:
+        """Let a job wait for a store that is away or full. False: it has waited long enough, and leaves nothing behind in memory.
+
+        A commit stays in memory, however long the outage takes; only its caller goes.
+        """
+        outage = task.outage = self._outages.met(slot.id, task.outage, error)
+        is_over_due = self._outages.is_over_due(outage.since, error)
+        if task.commit is None:
+            if is_over_due or (task.ran and not task.job.repeatable):
+                self._outages.note(error)
+                return False
+            if task.ran:
+                self._drop(slot)
+        elif is_over_due and not task.future.done():
+            task.future.set_exception(error)
+        task.resubmits = task.commit is not None
+        slot.busy = task
+        for other in [other for other in slot.tasks if self._outages.is_over_due(max(other.since, outage.since), error)]:
+            slot.tasks.remove(other)
+            if not other.future.done():
+                other.future.set_exception(error)
+        self._loop.call_later(outage.pause_s, self._again, (slot, task))
+        return True
+
+    def _outage_over(self, slot: Slot, task: Task) -> None:
+        if task.outage is not None:
+            task.outage, task.resubmits = None, False
+            self._outages.over(slot.id)
 
     def _meet(self, slot: Slot, task: Task, error: StateConflict) -> None:
         """Runs a job again whose step met that of another session in the state. Meanwhile the session has nothing else to do."""
@@ -380,6 +424,7 @@ class Dispatcher:
         while not ended.done():
             await self._loop.run_in_executor(threads, self._interrupt)
             await asyncio.wait([ended], timeout=_AGAIN_S)
+        await self._loop.run_in_executor(threads, self._commit_kept)
         threads.shutdown(wait=False)
         self._bell.close()
         self._settle()
@@ -389,6 +434,13 @@ class Dispatcher:
             with contextlib.suppress(HoldfastError):  # one shall not keep the others
                 self._drop(slot)
         self._slots.clear()
+
+    def _commit_kept(self) -> None:
+        """Submit the commits that wait for the store once more: this process is about to forget them."""
+        tasks = [slot.busy for slot in self._slots.values() if slot.busy is not None and slot.busy.resubmits]
+        kept = [task.commit for task in tasks if task.commit is not None]
+        with contextlib.suppress(HoldfastError):
+            self._core.committer.commit_all(kept)
 
     def _interrupt(self) -> None:
         """Stops the scripts that run. What they do is durable first, so that whoever opens the store next goes on with it."""
@@ -408,6 +460,9 @@ class Dispatcher:
     def _work(self, work: tuple[Slot, Task]) -> None:
         slot, task = work
         core = self._core
+        if task.resubmits and task.commit is not None:
+            core.committer.submit(task.commit, lambda error: self._finished.append((slot, task, error)))
+            return
         commit: Commit | None = None
         problem: HoldfastError | Park | None = None
         task.ran = task.over = False
@@ -432,6 +487,9 @@ class Dispatcher:
                 if task.stopped:  # a sandbox that was told to stop would do so at its next step
                     resident.hibernate()
                 task.ran = False
+                self._outages.forget(resident)
+            if isinstance(task.job, Start) and task.job.is_committed(core, resident):
+                done = True  # the acknowledgement was lost in an outage
             if task.conflicts > MOST_CONFLICTS and task.replayed is None:
                 raise StateConflict
             if not done:  # what was run again is not the job itself, begun by this process and now at its end
@@ -456,6 +514,7 @@ class Dispatcher:
 
     def _load(self, session_id: UUID) -> Resident:
         loaded = self._core.store.load(session_id)
+        self._outages.known(loaded)
         shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
         state = Overlay(self._core.store, self._core.clock) if shelved.native else None
         return Resident(loaded, shelved, self._core.key, state)
@@ -477,7 +536,14 @@ class Dispatcher:
         assert begun is not None
         if owner is not None and owner != self._core.node and self._core.is_alive(owner):
             raise RunsElsewhere
-        commit = replay(self._core, resident, begun, closing=isinstance(job, Close), conflicts=task.conflicts)
+        commit = replay(
+            self._core,
+            resident,
+            begun,
+            closing=isinstance(job, Close),
+            conflicts=task.conflicts,
+            resumed=task.outage is not None,
+        )
         self._core.committer.commit(commit)
         self.recovered += not task.conflicts
         commit.executions = [execution.copy() for execution in commit.executions]  # as it is now: the job may go on with it

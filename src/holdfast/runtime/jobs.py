@@ -72,6 +72,8 @@ class Job:
     """Whether the session is elsewhere afterwards than what is in memory."""
     looks: ClassVar[bool] = False
     """Whether what is in memory must be the present before it runs: it does not end in a commit that would prove it."""
+    repeatable: ClassVar[bool] = True
+    """Whether it may be run again after the store was away while it ran, whatever the store has of it."""
     written: Sequence[Commit] = ()
     """Commits of other sessions that it has seen to itself."""
 
@@ -158,6 +160,12 @@ class Start(Job):
                 raise Park
             raise SessionBusy(f"the session is {state.value}: another execution has to end first")
         raise SessionNotReady(f"the session is {state.value}")
+
+    def is_committed(self, core: Core, resident: Resident) -> bool:
+        """Whether this process has run it before, and the store has its end."""
+        execution = resident.execution
+        ours = self.work is not None and resident.session.owner == core.node and resident.begun is None
+        return ours and execution is not None and execution.id == self.id
 
     def run(self, core: Core, resident: Resident) -> Commit:
         session = resident.session
@@ -362,17 +370,20 @@ class StartTool(Job):
         self._number = number
         self.uncertain = False
         self.elsewhere = False
+        self._started_at: int | None = None
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
         query = resident.open.get(self._number)
         if query is None:
             return None
+        if query.started_at is not None and query.started_at == self._started_at:
+            return None  # by this very job: the acknowledgement was lost in an outage of the store
         if query.started_at is not None:
             starter = resident.starters.get(query.number)
             self.elsewhere = starter not in (None, core.node) and core.is_alive(starter)
             self.uncertain = not self.elsewhere
             return None
-        query.started_at = core.now(resident)
+        query.started_at = self._started_at = core.now(resident)
         commit = core.change(resident.session)
         commit.closed = [query]
         return commit
@@ -439,17 +450,17 @@ class Recover(Job):
         return None
 
 
-def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool, conflicts: int = 0) -> Commit:
+def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool, conflicts: int = 0, resumed: bool = False) -> Commit:
     """Runs a step again that did not come to its end. If it cannot be, that is an error, unless the session is to be closed anyway.
 
-    `conflicts` is how often this process has run it already, because others changed the same state.
+    `conflicts` is how often this process has run it already, because others changed the same state; `resumed` says that the store was away.
     """
     execution = resident.execution
     assert execution is not None
     saved = begun.request
     events = [(kind, payload) for kind, payload in saved["events"]]
     first = execution.metrics.steps == 0
-    again = Begun(begun.execution_id, saved, begun.now, begun.effects, begun.attempts + (0 if conflicts else 1))
+    again = Begun(begun.execution_id, saved, begun.now, begun.effects, begun.attempts + (0 if conflicts or resumed else 1))
     work = Work(request_from_dict(saved), execution if first else None, events=events, begun=again, durable=True)
     stepper = Stepper(core, resident, work)
     if begun.attempts >= _MOST_ATTEMPTS:

@@ -100,6 +100,7 @@ class Delete(Job):
     leaves: ClassVar[bool] = True
     looks: ClassVar[bool] = True
     patient = True
+    repeatable: ClassVar[bool] = False  # a session that is gone cannot be told from one that never was
 
     def run(self, core: Core, resident: Resident) -> None:
         try:

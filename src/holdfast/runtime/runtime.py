@@ -44,13 +44,14 @@ from holdfast.runtime.jobs import Cancel, Job, Recover, Turn, Wake
 from holdfast.runtime.keys import settle_key
 from holdfast.runtime.moves import Moves
 from holdfast.runtime.nodes import NodeFile, new_node
+from holdfast.runtime.outages import Outages
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.standing import Standings
 from holdfast.runtime.starting import StartUp
 from holdfast.runtime.tools import Tools
-from holdfast.store import Commit, Store
+from holdfast.store import Commit, Store, StoreError
 from holdfast.strategies import PackagePath
 
 _log: Final = logging.getLogger("holdfast.runtime")
@@ -123,8 +124,10 @@ class Runtime:
         self._opening = loop.run_in_executor(self._calls, self._open)
         self.core = await asyncio.shield(self._opening)  # the thread comes to its end, also if nobody waits for it any more
         self.core.committer = Committer(self.store, lambda: self._dispatcher.flushed())
+        self.outages = Outages(self.core.node, self.settings.outage_wait_ms)
+        busy_wait_s = self.settings.busy_wait_ms / 1000
         self._dispatcher = Dispatcher(
-            self.core, self.settings.resident, self._settled, self._written, self.settings.busy_wait_ms / 1000
+            self.core, self.settings.resident, self._settled, self._written, busy_wait_s, self.outages
         )
         self._dispatches = True
         self.core.watch = self._dispatcher.workers
@@ -226,7 +229,11 @@ class Runtime:
         if self._closing is not None:
             raise RuntimeClosed
         work = partial(contextvars.copy_context().run, function, *args, **options)
-        return await asyncio.get_running_loop().run_in_executor(self._calls, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._calls, work)
+        except StoreError as error:
+            self.outages.note(error)
+            raise
 
     @property
     def called(self) -> list[Called]:
@@ -381,7 +388,9 @@ class Runtime:
             await asyncio.sleep(self.settings.lease_ms / 3000)
             try:
                 await loop.run_in_executor(self._heart, self.store.beat, self.core.node, self.settings.lease_ms)
+                self.outages.note(None)
             except HoldfastError as error:
+                self.outages.note(error)
                 _log.warning("the lease cannot be renewed now: %s", error)
 
     async def _tend(self) -> None:

@@ -14,7 +14,7 @@ class Settings:
 
     `resident` sessions stay in memory. A process whose lease of `lease_ms` has run out is taken for dead. A step that takes longer than
     `begin_after_ms` is durable before it ends. On closing, scripts have `grace_ms` to end or pause; then they are stopped, and go on
-    when the store is opened again.
+    when the store is opened again. A call waits `outage_wait_ms` for a store that cannot be reached, and at most 5 s for one that is full.
 
     A call for a session that another process runs now waits up to `busy_wait_ms`; then it is refused with `SessionBusy`. `node_file` is
     a file in a directory that this process has locked for itself: whoever is named in it is dead, and what it ran is taken over at once.
@@ -26,6 +26,7 @@ class Settings:
     grace_ms: float = 2_000
     busy_wait_ms: int = 30_000
     node_file: Path | None = None
+    outage_wait_ms: float = 30_000
     clock: Callable[[], float] = system_clock
 
     def __post_init__(self) -> None:
@@ -34,7 +35,7 @@ class Settings:
             raise InvalidValue("resident must be a whole number that is not negative")
         if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
             raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
-        for name in ("begin_after_ms", "grace_ms", "busy_wait_ms"):
+        for name in ("begin_after_ms", "grace_ms", "busy_wait_ms", "outage_wait_ms"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN
                 raise InvalidValue(f"{name} must be a number from 0 to {longest}")

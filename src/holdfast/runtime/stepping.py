@@ -68,7 +68,7 @@ from holdfast.sandbox import (
     Resume,
     ValueRefused,
 )
-from holdfast.store import Begun, Commit, Effect, Reply, StateWrite
+from holdfast.store import Begun, Commit, Effect, Reply, StateWrite, StoreDamaged, StoreError
 
 if TYPE_CHECKING:
     from holdfast.runtime.core import Core
@@ -197,8 +197,8 @@ class Stepper:
         except (ReplayDiverged, GuestFault) as error:
             return Crashed(error)
         except BaseException as error:  # a function of the host may raise anything, and is never on the main thread
-            if error is self._unwritten:
-                raise
+            if error is self._unwritten or (isinstance(error, StoreError) and not isinstance(error, StoreDamaged)):
+                raise  # the step is rolled back, and is run again when the store is back
             crash = HostFailed()
             crash.__cause__ = error
             self._core.report(crash)

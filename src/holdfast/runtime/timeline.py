@@ -199,6 +199,7 @@ class Fork(Job):
 
     looks: ClassVar[bool] = True
     patient = True
+    repeatable: ClassVar[bool] = False  # without a key nothing tells whether the forks are there
 
     def __init__(
         self, number: int | None, count: int, name: str | None, meta: dict[str, Any], reply: Reply | None = None

@@ -19,6 +19,8 @@ class Recovery(Told):
 class Readiness(Told):
     status: Literal["ok", "recovering", "unavailable"]
     store: Literal["ok", "unavailable"]
+    reason: str | None
+    """Why it is not ready: the code of the store's error in lower case, such as store_full, or stopping."""
     recovery: Recovery
 
 
