@@ -9,12 +9,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from holdfast.domain import Answer, InvalidValue, Node, Origin, Session, SessionState, VersionConflict
+from holdfast.domain import Answer, InvalidValue, Node, Origin, Principal, Session, SessionState, VersionConflict
 from holdfast.runtime import EffectKind, Function, ReplayDiverged
 from holdfast.runtime._plain import checked, plain
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.diff import difference
+from holdfast.runtime.fair import Owner
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.pruning import doomed
 from holdfast.runtime.requests import given, request_as_dict, request_from_dict
@@ -121,9 +122,13 @@ def test_the_difference_of_globals() -> None:
 # ---- workers -----------------------------------------------------------------------------------------------------------------------
 
 
+def _owner(job: Any) -> Owner:
+    return Owner(Principal(), HERE)
+
+
 def test_workers_can_be_closed_at_any_moment() -> None:
     for n in range(30):
-        workers: Workers[int] = Workers(lambda job: time.sleep(0.001), lambda: None, 50)
+        workers: Workers[int] = Workers(lambda job: time.sleep(0.001), lambda: None, 50, _owner)
         for job in range(n):
             workers.put(job)
         closing = threading.Thread(target=workers.close, daemon=True)
@@ -141,7 +146,7 @@ def test_slow_jobs_do_not_keep_others_waiting() -> None:
         else:
             done.set()
 
-    workers: Workers[str] = Workers(run, lambda: None, 50)
+    workers: Workers[str] = Workers(run, lambda: None, 50, _owner)
     for _ in range(10):
         workers.put("slow")
     workers.put("quick")

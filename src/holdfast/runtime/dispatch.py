@@ -20,10 +20,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from holdfast.capabilities import Overlay
-from holdfast.domain import HoldfastError, SessionBusy, SessionNotFound, SessionState, StateConflict, VersionConflict
+from holdfast.domain import HoldfastError, Principal, SessionBusy, SessionNotFound, SessionState, StateConflict, VersionConflict
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
+from holdfast.runtime.fair import Owner
 from holdfast.runtime.jobs import Close, Gone, Job, Park, RunsElsewhere, Start, Wake, replay
 from holdfast.runtime.lanes import MOST_CONFLICTS, Lanes
 from holdfast.runtime.outages import Outage, Outages, is_transient
@@ -33,6 +34,7 @@ from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
 
 _RETRIES: Final = 5
 _AGAIN_S: Final = 0.1
+_MOST_OWNERS: Final = 65_536
 _FIRST_LOOK_S: Final = 0.02
 _LONGEST_LOOK_S: Final = 0.25
 
@@ -133,7 +135,11 @@ class Dispatcher:
         self._leaving: list[tuple[Slot, Task]] = []
         self._under_way = 0
         self._closed = self._evicting = False
-        self.workers: Workers[tuple[Slot, Task]] = Workers(self._work, core.committer.flush, core.begin_after_ms)
+        self._owners: OrderedDict[UUID, Principal] = OrderedDict()
+        """Principals of the sessions that were loaded last, for the order of jobs; worker threads add to it."""
+        self.workers: Workers[tuple[Slot, Task]] = Workers(
+            self._work, core.committer.flush, core.begin_after_ms, lambda work: self._owner(work[0])
+        )
         self._lanes: Lanes[tuple[Slot, Task]] = Lanes(self._loop, self._again)
         self.recovered = 0
         """How many interrupted steps this process has gone on with."""
@@ -174,6 +180,7 @@ class Dispatcher:
         sandbox = None if resident is None else resident.sandbox
         if sandbox is not None:
             sandbox.cancel()
+        self.workers.hurry((slot, task))
         if replays:  # the job itself goes on after that, perhaps for long
             return asyncio.ensure_future(asyncio.sleep(_AGAIN_S))
         if not task.future.done():
@@ -207,6 +214,11 @@ class Dispatcher:
     def waiting(self) -> int:
         """How many jobs wait for their turn."""
         return sum(len(slot.tasks) + len(slot.parked) for slot in self._slots.values())
+
+    def _owner(self, slot: Slot) -> Owner:
+        """Whose a session is. Of one that was not loaded yet nobody knows, and it is nobody's until then."""
+        resident = slot.resident
+        return Owner(self._owners.get(slot.id, Principal()) if resident is None else resident.session.principal, slot.id)
 
     def _give(self, slot: Slot) -> None:
         while slot.busy is None and slot.tasks:
@@ -445,6 +457,7 @@ class Dispatcher:
     def _interrupt(self) -> None:
         """Stops the scripts that run. What they do is durable first, so that whoever opens the store next goes on with it."""
         self._core.stopping = True
+        self.workers.gate.open()
         for slot in list(self._slots.values()):
             resident = slot.resident
             if slot.busy is None or resident is None:
@@ -515,6 +528,10 @@ class Dispatcher:
     def _load(self, session_id: UUID) -> Resident:
         loaded = self._core.store.load(session_id)
         self._outages.known(loaded)
+        self._owners[session_id] = loaded.session.principal
+        if len(self._owners) > _MOST_OWNERS:
+            with contextlib.suppress(KeyError):  # another thread was faster
+                self._owners.popitem(last=False)
         shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
         state = Overlay(self._core.store, self._core.clock) if shelved.native else None
         return Resident(loaded, shelved, self._core.key, state)

@@ -1,133 +1,290 @@
 """Threads that run jobs, and one that watches them.
 
-One thread is enough while jobs are short: the interpreter runs one at a time anyway, and two would take its lock from each other at every
-step. When it is taken by a slow script and jobs wait, the watch adds others, so that one session's script does not delay another's call.
+One thread is enough for short jobs: the interpreter runs one at a time, and two would take its lock from each other at every step. It takes
+them from a fair queue (`fair.py`). A job that takes long leaves this thread to itself, and another one takes its place; from then on
+it runs in turns with the others that take long (`gate.py`). A job of a session whose steps took long lately begins that way, on a thread
+that short jobs do not need.
+
+Threads for long jobs are limited, and no owner can take the last of them: each gets at most as many as are left for all others.
 """
 
 import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from holdfast.domain import HoldfastError
+from holdfast.domain import HoldfastError, Principal
+from holdfast.runtime.fair import FairQueue, Owner, Usage
+from holdfast.runtime.gate import Gate, Ticket
 from holdfast.runtime.resident import Resident
 
 _log: Final = logging.getLogger("holdfast.runtime")
 _TICK: Final = 0.005
-_BASE: Final = 1
-_MOST: Final = 64
+_MOST: Final = 128
+"""Threads for jobs that take long; when twice as many exist, short jobs wait too."""
 _SLOW_S: Final = 0.02
+_LONG_S: Final = 0.005
+"""CPU time of a job from which the next one of its session is expected to take long."""
 
 Job = TypeVar("Job")
 
 
 class Workers(Generic[Job]):
-    """A pool of threads that call `run` with jobs, in the order in which they came."""
+    """A pool of threads that call `run` with jobs, in turns by owner. `owner` says whose a job is, as far as is known."""
 
-    def __init__(self, run: Callable[[Job], None], flush: Callable[[], None], begin_after_ms: float) -> None:
-        self._run, self._flush, self._begin_after = run, flush, begin_after_ms / 1000
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._since: dict[threading.Thread, float] = {}
+    def __init__(
+        self,
+        run: Callable[[Job], None],
+        flush: Callable[[], None],
+        begin_after_ms: float,
+        owner: Callable[[Job], Owner],
+        usage: Usage | None = None,
+    ) -> None:
+        self._run, self._flush, self._begin_after, self._owner = run, flush, begin_after_ms / 1000, owner
+        self.usage = usage or Usage()
+        self.gate = Gate(self.usage, self._detach)
+        self._short: FairQueue[tuple[Job, float]] = FairQueue(self.usage.of)
+        self._long: FairQueue[tuple[Job, float]] = FairQueue(self.usage.of)
+        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """One entry for each short job that was put, so that the thread for them can wait; False at the end."""
+        self._tickets: dict[threading.Thread, Ticket] = {}
         self._running: dict[Resident, float] = {}
         self._threads: set[threading.Thread] = set()
+        self._base: threading.Thread | None = None
+        """The thread for short jobs, unless it has just become one for a long job."""
+        self._detached: dict[threading.Thread, Principal] = {}
+        self._counts: Counter[Principal] = Counter()
         self._lock = threading.Lock()
-        self._busy = threading.Event()
+        self._busy, self._attention = threading.Event(), threading.Event()
         self._closed = False
         self._watch = threading.Thread(target=self._watching, name="holdfast-watch", daemon=True)
-        for _ in range(_BASE):
-            self._add()
+        with self._lock:
+            self._add_base()
         self._watch.start()
 
     def put(self, job: Job) -> None:
-        """Runs a job as soon as a thread is free."""
-        self._jobs.put(job)
+        """Runs a job as soon as it is its owner's turn."""
+        owner = self._owner(job)
+        now = time.monotonic()
+        with self._lock:
+            if self._is_long(owner):
+                self._long.push(owner, (job, now))
+                self._attention.set()
+            else:
+                self._short.push(owner, (job, now))
+                self._wakes.put(True)
+                self.gate.last_short = now
+                if self._base is None:
+                    self._attention.set()
         if not self._busy.is_set():
             self._busy.set()
 
+    def hurry(self, job: Job) -> None:
+        """Begins a job at once that was told to stop, wherever it waits: it ends as soon as it has begun."""
+        with self._lock:
+            found = self._long.remove(lambda item: item[0] == job)
+            if found is not None:
+                self._short.push(found[0], found[1])
+                self._wakes.put(True)
+                self._attention.set()
+            tickets = [ticket for ticket in self._tickets.values() if ticket.job == job]
+        for ticket in tickets:
+            ticket.wake()
+
     @property
     def backlog(self) -> bool:
-        """Whether jobs wait."""
-        return not self._jobs.empty()
+        """Whether short jobs wait."""
+        return bool(self._short)
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait for a thread."""
+        return len(self._short) + len(self._long)
 
     def enter(self, resident: Resident) -> None:
         """A step of this session begins."""
+        ticket = self._tickets.get(threading.current_thread())
+        if ticket is not None and resident.sandbox is not None:
+            ticket.cancelled = False
+            if not ticket.long:
+                ticket.owner = Owner(resident.session.principal, resident.id)
+            resident.sandbox.pacer = ticket
         self._running[resident] = time.monotonic()
         if not self._busy.is_set():  # the watch may have seen nobody while the session was loaded
             self._busy.set()
 
-    def leave(self, resident: Resident) -> None:
-        """It has ended."""
+    def leave(self, resident: Resident) -> float:
+        """It has ended. Gives the seconds that its job waited for a turn."""
         self._running.pop(resident, None)
+        ticket = self._tickets.get(threading.current_thread())
+        if resident.sandbox is not None:
+            resident.sandbox.pacer = None
+        return 0.0 if ticket is None else ticket.slept
 
     def close(self) -> None:
-        """Waits for the jobs that run; none is begun after that."""
+        """Waits for the jobs that run and that wait; none is begun after that."""
         self._closed = True
         self._busy.set()
+        self._attention.set()
         self._watch.join()  # first of all: it may be about to add a thread
         with self._lock:
             threads = list(self._threads)
-        self._jobs.put(None)
+            if self._base is None:
+                threads.append(self._add_base())
+        self._wakes.put(False)
         for thread in threads:
             thread.join()
         self._flush()
 
-    def _add(self) -> None:
-        thread = threading.Thread(target=self._working, name="holdfast-worker", daemon=True)
-        with self._lock:  # whoever sees it can join it
-            self._threads.add(thread)
-            thread.start()
+    # ---- threads -------------------------------------------------------------------------------------------------------------------
 
-    def _working(self) -> None:
+    def _is_long(self, owner: Owner) -> bool:
+        """Whether a job is begun as one that takes long. What nobody knows is, if its owner has many threads already."""
+        expected = self.usage.expected(owner)
+        return not self._admits(owner.principal) if expected is None else expected > _LONG_S
+
+    def _admits(self, principal: Principal) -> bool:
+        """Whether an owner may have another thread for a long job."""
+        return self._counts[principal] < _MOST - len(self._detached)
+
+    def _add_base(self) -> threading.Thread:
+        thread = threading.Thread(target=self._short_jobs, name="holdfast-worker", daemon=True)
+        self._threads.add(thread)
+        self._base = thread
+        thread.start()
+        return thread
+
+    def _add_long(self) -> bool:
+        """Begins a long job that waits, on a thread of its own; whether there was one that may."""
+        found = self._long.pop(self._admits)
+        if found is None:
+            return False
+        thread = threading.Thread(target=self._long_jobs, args=(found,), name="holdfast-long", daemon=True)
+        self._threads.add(thread)
+        self._count(thread, found[0].principal)
+        thread.start()
+        return True
+
+    def _count(self, thread: threading.Thread, principal: Principal) -> None:
+        self._detached[thread] = principal
+        self._counts[principal] += 1
+
+    def _discount(self, thread: threading.Thread) -> None:
+        principal = self._detached.pop(thread)
+        self._counts[principal] -= 1
+        if not self._counts[principal]:
+            del self._counts[principal]
+
+    def _detach(self, ticket: Ticket) -> None:
+        """A job takes long: its thread is not the one for short jobs any more."""
+        with self._lock:
+            if self._base is ticket.thread:
+                self._base = None
+                self._count(ticket.thread, ticket.owner.principal)
+                if self._short and len(self._threads) < 2 * _MOST and not self._closed:
+                    self._add_base()
+
+    def _short_jobs(self) -> None:
         me = threading.current_thread()
         while True:
-            job = self._next()
-            if job is None:
-                self._jobs.put(None)  # for the others, of whom there may be more than there were
-                self._flush()
-                return
-            self._since[me] = time.monotonic()
-            self._run(job)
-            del job, self._since[me]
-            if len(self._threads) > _BASE and self._is_spare(me):
-                return
+            more = self._next()
+            with self._lock:
+                found = self._short.pop()
+                if found is None and (not more or self._closed):
+                    found = self._long.pop()
+                if found is None and not more:
+                    self._threads.discard(me)
+                    self._wakes.put(False)
+                    break
+            if not more:
+                self._wakes.put(False)
+            if found is None:
+                continue
+            self._do(found)
+            with self._lock:
+                if self._base is not me:  # it was a long one
+                    self._discount(me)
+                    if self._base is not None:
+                        break
+                    self._base = me
+        self._flush()
+        self._long_jobs(None)
 
-    def _next(self) -> Job | None:
-        """The next job. Nobody waits for one while commits wait for company: it may not come."""
+    def _next(self) -> bool:
+        """Whether there is a job, or else it is time to end. Nobody waits for one while commits wait for company: it may not come."""
         try:
-            return self._jobs.get_nowait()
+            return self._wakes.get_nowait()
         except queue.Empty:
             self._flush()
-            return self._jobs.get()
+            return self._wakes.get()
 
-    def _is_spare(self, me: threading.Thread) -> bool:
-        """Whether those that were busy are back, and this thread is needed no more."""
-        with self._lock:
-            spare = len(self._threads) - self._slow() > _BASE and not self._closed
-            if spare:
-                self._threads.discard(me)
-        return spare
+    def _long_jobs(self, found: tuple[Owner, tuple[Job, float]] | None) -> None:
+        me = threading.current_thread()
+        while True:
+            if found is not None:
+                self._do(found, long=True)
+            with self._lock:
+                if me in self._detached:
+                    self._discount(me)
+                found = self._long.pop(None if self._closed else self._admits)
+                if found is None:
+                    self._threads.discard(me)
+                    return
+                self._count(me, found[0].principal)
+
+    def _do(self, found: tuple[Owner, tuple[Job, float]], *, long: bool = False) -> None:
+        me = threading.current_thread()
+        owner, (job, queued) = found
+        ticket = Ticket(self.gate, owner, time.monotonic() - queued)
+        ticket.job = job
+        self._tickets[me] = ticket
+        if long:
+            self.gate.lengthen(ticket)
+        used = time.thread_time()
+        self._run(job)
+        used = time.thread_time() - used
+        del self._tickets[me]
+        owner = self._owner(job)
+        if ticket.long:
+            self.gate.leave(ticket)
+        else:
+            self.usage.charge(owner, used)
+            self.gate.last_short = time.monotonic()
+        self.usage.note_step(owner, used)
+        if long:
+            self._flush()  # a commit may have waited for the company of short jobs
+
+    # ---- the watch -----------------------------------------------------------------------------------------------------------------
 
     def _watching(self) -> None:
         while not self._closed:
             self._busy.wait()
-            time.sleep(_TICK)
-            if self._slow():  # whoever was to write may be at a script that takes long
+            if self._attention.wait(_TICK):
+                self._attention.clear()
+            slow = self._detach_slow()
+            if slow:  # whoever was to write may be at a script that takes long
                 self._flush()
             self._begin_slow()
-            if self.backlog:
-                if self._slow() >= len(self._threads) < _MOST:
-                    self._add()
-            elif not self._running and not self._since and not self._closed:
+            self.gate.tick()
+            with self._lock:
+                while self._long and not self._closed and self._add_long():
+                    pass
+                if self._short and self._base is None and len(self._threads) < 2 * _MOST and not self._closed:
+                    self._add_base()
+            if not self._running and not self._tickets and not self.waiting and not self._closed:
                 self._busy.clear()
-                if self.backlog or self._running:
+                if self.waiting or self._running:
                     self._busy.set()
 
-    def _slow(self) -> int:
-        """How many threads have been at one job for a while."""
-        before = time.monotonic() - _SLOW_S
-        return sum(since < before for since in list(self._since.values()))
+    def _detach_slow(self) -> int:
+        """Replaces the thread for short jobs if its job takes long without running a guest. Gives how many threads are at long jobs."""
+        ticket = None if self._base is None else self._tickets.get(self._base)
+        if ticket is not None and time.monotonic() - ticket.started > _SLOW_S:
+            self._detach(ticket)
+        return len(self._detached)
 
     def _begin_slow(self) -> None:
         """Steps that take long become durable, so that a crash does not lose them."""

@@ -35,7 +35,7 @@ from holdfast.sandbox._errors import (
 from holdfast.sandbox.guest import LANGUAGES, Engine, Guest, Language
 from holdfast.sandbox.host import Host, Loader, Module, Modules
 from holdfast.sandbox.image import Image, Label, compose, read_label
-from holdfast.sandbox.sandbox import Sandbox
+from holdfast.sandbox.sandbox import Pacer, Sandbox
 from holdfast.sandbox.steps import (
     Abandon,
     Breached,
@@ -99,6 +99,7 @@ __all__ = [
     "NotPending",
     "Opaque",
     "Outcome",
+    "Pacer",
     "Paused",
     "Query",
     "QueryNotOpen",

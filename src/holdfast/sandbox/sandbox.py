@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from holdfast.domain import Breach, Limit, Limits
 from holdfast.sandbox import _records
@@ -44,6 +44,8 @@ _REPLY: Final = struct.Struct("<d")
 _LOOK_TICKS: Final = 64
 _LOOK_MS: Final = _LOOK_TICKS * TICK_MS
 """The longest that a guest runs without a look at `cancel`; cancelling hurries the clock by as much."""
+_PACE_MS: Final = 16
+"""The longest that a guest runs without asking its pacer, in two looks."""
 _MEGABYTE: Final = 1 << 20
 _LONG: Final = 1 << 16
 
@@ -76,6 +78,16 @@ def _view(instance: Instance, address: int, size: int) -> memoryview:
     return memoryview((ctypes.c_char * size).from_address(_inside(instance, address, size))).cast("B")
 
 
+class Pacer(Protocol):
+    """Decides when a step that runs may go on."""
+
+    def pace(self, *, calling: bool = False) -> float:
+        """Called on the thread of the step when the guest looks at the clock, and before a host call. May sleep; gives for how long."""
+
+    def wake(self) -> None:
+        """Ends the sleep: the step was told to stop. Called on any thread."""
+
+
 class Sandbox:
     """One running guest. Made by `Template.create` and `Template.thaw`; one thread at a time may use it.
 
@@ -105,6 +117,8 @@ class Sandbox:
         self._now = 0.0
         self._started = self._started_cpu = 0.0
         self._untimed = False
+        self.pacer: Pacer | None = None
+        """Who decides when a step goes on that takes long. The time that it makes the step wait is not wall time of the step."""
         self._first_look = _ticks(min(limits.wall_ms or _LOOK_MS, limits.cpu_ms or _LOOK_MS, _LOOK_MS))
         try:
             control = guest.control(instance)
@@ -168,6 +182,9 @@ class Sandbox:
         engine = self.guest.engine.wasm
         for _ in range(_LOOK_TICKS):
             engine.increment_epoch()
+        pacer = self.pacer
+        if pacer is not None:
+            pacer.wake()
 
     def untimed(self) -> None:
         """Limits of time do not count until `timed` is called: for what is done again and has been within them before."""
@@ -199,7 +216,7 @@ class Sandbox:
         if running.is_main:
             self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
         try:
-            instance.arm(self._first_look)
+            instance.arm(self._first_look if self.pacer is None else min(self._first_look, _ticks(_PACE_MS)))
             if length <= len(self._input):
                 self._input[:length] = message
             else:
@@ -299,10 +316,13 @@ class Sandbox:
 
     def look(self) -> int:
         """Ticks until the clock must be looked at again, or 0 if the guest must stop now."""
+        left = float(_LOOK_MS)
+        if self.pacer is not None:
+            self._started += self.pacer.pace()
+            left = float(_PACE_MS)
         if self._cancelled or self._raised is not None:
             return 0
         limits = self.limits
-        left = float(_LOOK_MS)
         if self._untimed:
             return _ticks(left)
         if limits.wall_ms:
@@ -323,6 +343,8 @@ class Sandbox:
         """The guest's import `call`: one request to the host while a step runs."""
         instance = self._instance
         assert instance is not None
+        if self.pacer is not None:
+            self._started += self.pacer.pace(calling=True)
         try:
             place, room = _inside(instance, request, length), _inside(instance, reply, capacity)
             if length > LARGEST_REQUEST:  # not even copied
