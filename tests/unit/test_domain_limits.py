@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain import Limits
+from holdfast.domain import USAGE_LIMITS, Limits
 
 LOWEST = {"mem_mb": 4, "stack_kb": 16}
 HIGHEST = {"mem_mb": 4095, "stack_kb": 1536, "max_output_kb": 0xFFFFFFFF // 1024}
@@ -15,6 +15,7 @@ def test_defaults():
     assert Limits() == Limits(
         wall_ms=5000, cpu_ms=2000, mem_mb=128, stack_kb=1024, max_events=50_000, max_output_kb=256, max_suspensions=0
     )
+    assert all(getattr(Limits(), name) for name in USAGE_LIMITS)
 
 
 @given(st.sampled_from(NAMES), st.integers(-(2**33), 2**33))

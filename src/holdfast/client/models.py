@@ -47,6 +47,18 @@ class Limits(Resource):
     max_events: int
     max_output_kb: int
     max_suspensions: int | None = None
+    max_cpu_s_per_hour: int | None = None
+    max_steps_per_hour: int | None = None
+    max_events_per_hour: int | None = None
+    max_mb_per_hour: int | None = None
+    max_execution_cpu_s: int | None = None
+    max_execution_steps: int | None = None
+    max_execution_events: int | None = None
+    max_execution_mb: int | None = None
+    max_session_cpu_s: int | None = None
+    max_session_steps: int | None = None
+    max_session_events: int | None = None
+    max_session_mb: int | None = None
 
 
 class Resolver(Resource):
@@ -174,6 +186,7 @@ class Session(Resource):
     origin: Origin | None = None
     wake_at: AwareDatetime | None = None
     family: Family | None = None
+    usage: dict[str, Any] = {}
 
 
 class Checkpoint(Resource):

@@ -20,6 +20,7 @@ from holdfast.domain import (
     Template,
     TemplateSpec,
     TemplateVersion,
+    Usage,
     query_id,
 )
 from holdfast.runtime import Turn
@@ -162,7 +163,13 @@ def session(found: Session) -> dict[str, Any]:
         "origin": None if origin is None else {"session_id": str(origin.session_id), "checkpoint": origin.number},
         "wake_at": some_moment(found.wake_at),
         "family": None if found.family is None else family(found.family),
+        "usage": usage(found.usage),
     }
+
+
+def usage(found: Usage) -> dict[str, Any]:
+    shown = found.as_dict()
+    return shown | {"hour": shown["hour"] | {"began_at": moment(shown["hour"]["began_at"])}}
 
 
 def family(found: Family) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """Kinds of values that a configuration has: how each is read, from a file's types and from text, and what is refused."""
 
 import ipaddress
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
@@ -204,6 +207,35 @@ def _origin(value: Any) -> str:
     return origin
 
 
+def table(check: Callable[[Mapping[str, Any]], object]) -> Kind:
+    """A table of a TOML file, or a JSON object. `check` raises for what makes no sense."""
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise ValueError("must be a table")
+        try:
+            check(value)
+        except (HoldfastError, TypeError) as error:
+            raise ValueError(f"makes no sense: {error}") from None
+        return dict(value)
+
+    def parse(text: str) -> dict[str, Any]:
+        try:
+            return read(json.loads(text))
+        except (json.JSONDecodeError, RecursionError):
+            raise ValueError("must be a JSON object") from None
+
+    return Kind("table", read, parse)
+
+
+def _usage_limits(given: Mapping[str, Any]) -> None:
+    for name in given:
+        if name not in USAGE_LIMITS:
+            raise InvalidValue(f"there is no limit {str(name)[:60]!r}; expected are {', '.join(USAGE_LIMITS)}")
+    Limits(**given)
+
+
+USAGE: Final = table(_usage_limits)
 HOSTS: Final = _listed(_host)
 ORIGINS: Final = _listed(_origin)
 PATHS: Final = _listed(lambda value: str(_path(value)))

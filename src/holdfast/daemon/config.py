@@ -5,6 +5,7 @@ show` prints, and the table in docs/daemon.md. Later sources win: defaults, the 
 """
 
 import difflib
+import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -85,6 +86,9 @@ class Config:
     busy_wait_ms: int = _is(
         _kinds.whole(0, _LONGEST_MS), 30_000, "How long a call waits for a session that another daemon runs at the moment"
     )
+    usage_limits: dict[str, int] = _is(  # noqa: RUF009
+        _kinds.USAGE, dict, "Limits over time that no template exceeds, such as max_cpu_s_per_hour", ""
+    )
     retention_checkpoints: int | None = _is(_MAYBE, None, "Newest checkpoints that each session keeps; none keeps all")
     retention_checkpoints_ms: int | None = _is(_MAYBE, None, "Age at which other checkpoints may go")
     retention_idle_ms: int | None = _is(_MAYBE, None, "After how long without use a session is closed")
@@ -132,6 +136,7 @@ class Config:
             grace_ms=grace_ms,
             busy_wait_ms=self.busy_wait_ms,
             node_file=self.data_dir / "node",
+            usage_limits=self.usage_limits,
         )
 
 
@@ -180,6 +185,8 @@ def shown_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ", ".join(value)
+    if isinstance(value, dict):
+        return json.dumps(value) if value else "none"
     return f"{value:g}" if isinstance(value, float) else masked(str(value))
 
 

@@ -76,6 +76,7 @@ from holdfast.domain._spec import Capability, SourceFile, StartupFile, StartupPa
 from holdfast.domain._state import check_namespace, hidden_root, session_root, shared_root, template_root
 from holdfast.domain._states import EXECUTION, QUERY, SESSION, ExecutionStatus, Machine, QueryState, SessionState
 from holdfast.domain._tokens import Tokens, TokenSource, estimate, estimated, provided
+from holdfast.domain._usage import HOUR_MS, USAGE_LIMITS, Allowance, Amounts, Excess, Usage, UsageExceeded, hour_of
 from holdfast.domain._workflow import PHASES, SessionPhase, WorkflowSession
 
 __all__ = [
@@ -83,9 +84,13 @@ __all__ = [
     "DEFAULT_MAX_TOKENS",
     "DEFAULT_TENANT",
     "EXECUTION",
+    "HOUR_MS",
     "PHASES",
     "QUERY",
     "SESSION",
+    "USAGE_LIMITS",
+    "Allowance",
+    "Amounts",
     "Answer",
     "AnswerAmbiguous",
     "AnswerConflict",
@@ -105,6 +110,7 @@ __all__ = [
     "ErrorEntryNotFound",
     "Event",
     "EventType",
+    "Excess",
     "Execution",
     "ExecutionKind",
     "ExecutionNotFound",
@@ -163,6 +169,8 @@ __all__ = [
     "TemplateVersion",
     "TokenSource",
     "Tokens",
+    "Usage",
+    "UsageExceeded",
     "VersionConflict",
     "WorkflowSession",
     "Worktree",
@@ -176,6 +184,7 @@ __all__ = [
     "estimate",
     "estimated",
     "hidden_root",
+    "hour_of",
     "least_left",
     "namespace_of",
     "new_id",

@@ -32,7 +32,11 @@ class Limits:
 
     `wall_ms`, `cpu_ms`, `max_events` and `max_output_kb` hold for each step, between two pauses; prompts and answers are not output.
     `max_suspensions` holds for an execution from its start to its end. `mem_mb` is the size of the sandbox's whole memory, `stack_kb`
-    how deep calls may nest. `UsageLimits` are the limits over time.
+    how deep calls may nest.
+
+    All others are limits over time, which a script that wakes itself up cannot avoid. Those per hour hold for a session and for all its
+    forks together: until the hour of the clock is over its timers wait, and calls that would run it are refused. `max_execution_...` and
+    `max_session_...` hold in total: the execution that reaches one ends.
 
     >>> Limits(wall_ms=200).wall_ms
     200
@@ -48,11 +52,23 @@ class Limits:
     max_events: int = 50_000
     max_output_kb: int = 256
     max_suspensions: int = 0
+    max_cpu_s_per_hour: int = 1_800
+    max_steps_per_hour: int = 1_000_000
+    max_events_per_hour: int = 5_000_000
+    max_mb_per_hour: int = 4_096
+    max_execution_cpu_s: int = 36_000
+    max_execution_steps: int = 20_000_000
+    max_execution_events: int = 100_000_000
+    max_execution_mb: int = 65_536
+    max_session_cpu_s: int = 360_000
+    max_session_steps: int = 100_000_000
+    max_session_events: int = 500_000_000
+    max_session_mb: int = 262_144
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            low, high = _RANGES[field.name]
+            low, high = _RANGES.get(field.name, (0, _LARGEST))
             if type(value) is not int or not low <= value <= high:
                 raise InvalidLimit(f"{field.name} must be between {low} and {high}, not {repr(value)[:40]}")
 
@@ -61,15 +77,8 @@ class Limits:
         return type(self)(**(asdict(self) | changes))
 
 
-_RANGES = {
-    "wall_ms": (0, _LARGEST),
-    "cpu_ms": (0, _LARGEST),
-    "mem_mb": (4, 4095),
-    "stack_kb": (16, 1536),
-    "max_events": (0, _LARGEST),
-    "max_output_kb": (0, _LARGEST // 1024),
-    "max_suspensions": (0, _LARGEST),
-}
+_RANGES = {"mem_mb": (4, 4095), "stack_kb": (16, 1536), "max_output_kb": (0, _LARGEST // 1024)}
+"""Lowest and highest values; of the others, all that fit in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)

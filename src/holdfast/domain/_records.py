@@ -18,6 +18,7 @@ from holdfast.domain._payloads import QueryKind
 from holdfast.domain._principal import DEFAULT_TENANT, Principal
 from holdfast.domain._spec import TemplateSpec
 from holdfast.domain._states import ExecutionStatus, QueryState, SessionState
+from holdfast.domain._usage import Usage
 
 
 class _Copied:
@@ -126,6 +127,7 @@ class Session(_Copied):
     family: Family | None = None
     tenant: str = DEFAULT_TENANT
     token: str = ""
+    usage: Usage = field(default_factory=Usage)
 
     @property
     def principal(self) -> Principal:
@@ -233,6 +235,8 @@ class Step:
     first_seq: int
     events: list[Event]
     checkpoint: Checkpoint | None = None
+    text: str | None = None
+    """The events as a store packs them, where somebody had to do that before."""
 
 
 class Node(NamedTuple):

@@ -29,6 +29,18 @@ LIMITS: Final[Plain] = {
     "max_events": 50000,
     "max_output_kb": 256,
     "max_suspensions": 0,
+    "max_cpu_s_per_hour": 1800,
+    "max_steps_per_hour": 1000000,
+    "max_events_per_hour": 5000000,
+    "max_mb_per_hour": 4096,
+    "max_execution_cpu_s": 36000,
+    "max_execution_steps": 20000000,
+    "max_execution_events": 100000000,
+    "max_execution_mb": 65536,
+    "max_session_cpu_s": 360000,
+    "max_session_steps": 100000000,
+    "max_session_events": 500000000,
+    "max_session_mb": 262144,
 }
 RESOLVER: Final[Plain] = {"roots": ["."], "extensions": [".js", ".mjs"], "allow_absolute_repo_imports": True}
 RUNTIME: Final[Plain] = {"esm": True, "strict": True, "console": True}
@@ -111,6 +123,13 @@ SESSION: Final[Plain] = {
     "origin": None,
     "wake_at": None,
     "family": None,
+    "usage": {
+        "hour": {"began_at": "2026-11-16T05:00:00.000Z", "cpu_s": 0.1, "steps": 12, "events": 40, "bytes": 20480},
+        "execution": {"cpu_s": 0.01, "steps": 1, "events": 3, "bytes": 2048},
+        "total": {"cpu_s": 2.5, "steps": 300, "events": 900, "bytes": 512000},
+        "stored_events": 900,
+        "stored_bytes": 256000,
+    },
 }
 METRICS: Final[Plain] = {"elapsed_ms": 1, "steps": 1, "pauses": 0, "queries": 0, "llm_calls": 0, "cpu_ms": 0.4}
 QUERY: Final[Plain] = {

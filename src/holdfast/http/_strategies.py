@@ -141,6 +141,7 @@ async def get_outcome(
         "ANSWER_AMBIGUOUS",
         "SESSION_NOT_READY",
         "IDEMPOTENCY_CONFLICT",
+        "USAGE_EXCEEDED",
         "VALUE_REFUSED",
     ),
     example=_examples.COMPLETED,

@@ -31,7 +31,8 @@ def described(outcome: Breached | Cancelled | Crashed) -> tuple[dict[str, Any], 
         return cancelled, ExecutionStatus.CANCELLED
     if isinstance(outcome, Crashed):
         error = outcome.error
-        return {"name": type(error).__name__, "message": str(error), "code": error.code}, ExecutionStatus.ERROR
+        details = error.details if isinstance(error, LimitExceeded) else {}
+        return {"name": type(error).__name__, "message": str(error), "code": error.code} | details, ExecutionStatus.ERROR
     breach = outcome.breach
     limit = {"limit": breach.limit.value, "allowed": breach.allowed, "actual": breach.actual}
     timed = breach.limit in (Limit.WALL, Limit.CPU)

@@ -12,6 +12,7 @@ from holdfast.domain import HoldfastError, Session
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.nodes import is_dead
 from holdfast.runtime.shelf import Shelf
+from holdfast.runtime.usage import Allowances
 from holdfast.store import Commit, Store
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Core:
     key: bytes
     node: UUID
     clock: Callable[[], float]
+    allowances: Allowances
     begin_after_ms: float = 50
     stopping: bool = False
     committer: Committer = field(init=False)

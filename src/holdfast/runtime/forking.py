@@ -144,6 +144,7 @@ def _commit(core: Core, resident: Resident, query: Query, index: int, origin: Or
         budget=branches.share(source.budget, spent, query, index, waiting),
         worktree=source.worktree,
         family=Family(root, source.id, query.number, index, depth + 1),
+        usage=source.usage.forked(source.id),
     )
     born = query.copy()
     born.session_id, born.execution_id, born.asked_at, born.deadline, born.started_at = branch, execution.id, now, None, None

@@ -43,7 +43,7 @@ from holdfast.runtime.journal import Refused
 from holdfast.runtime.lanes import MOST_CONFLICTS
 from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
-from holdfast.runtime.stepping import Stepper, Work
+from holdfast.runtime.stepping import Stepper, Work, wake_at
 from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
 from holdfast.store import Begun, Commit, LeaseLost, Reply
 
@@ -153,7 +153,10 @@ class Start(Job):
         if self.work is not None and self.reply is not None and core.store.get_reply(self.reply.key) is not None:
             raise Repeated
         state = resident.session.state
-        if state is SessionState.READY or (state is SessionState.STARTING and self.kind is ExecutionKind.STARTUP):
+        if state is SessionState.STARTING and self.kind is ExecutionKind.STARTUP:
+            return
+        if state is SessionState.READY:
+            core.allowances.check(resident.session, resident.shelved.limits, core.now(resident), begins=True)
             return
         if state in (SessionState.PAUSED, SessionState.RUNNING, SessionState.STARTING):
             if self.wait:
@@ -215,6 +218,8 @@ class Answers(Job):
     """What becomes of the queries."""
     ends_forks: ClassVar[bool] = False
     """Whether it may be for a fork, which only its branches answer."""
+    is_limited: ClassVar[bool] = True
+    """Whether it is refused while a limit over time is used up. What the host itself answers is not: then nothing new is begun."""
     is_round: ClassVar[bool] = True
     """Whether it counts as one more time that the script was answered."""
     patient = True
@@ -249,6 +254,8 @@ class Answers(Job):
             if query.kind is QueryKind.APPROVE and answer.error is None and type(answer.value) is not bool:
                 raise InvalidValue(f"query {query.id} wants true or false")
             self._fresh.append((query, answer))
+        if self._fresh and self.is_limited:
+            core.allowances.check(resident.session, resident.shelved.limits, core.now(resident), begins=False)
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
         if not self._fresh:
@@ -345,6 +352,12 @@ class Wake(Job):
         if session.state is not SessionState.PAUSED or session.wake_at is None or session.wake_at > now:
             return None
         resident.latest = now
+        held = core.allowances.in_hour(session.usage, resident.shelved.limits, now)
+        resident.held_until = None if held is None else held.available_at
+        if held is not None or not self._is_due(resident, now):  # it waits longer, or has waited only for its tools
+            commit = core.change(session)
+            session.wake_at = wake_at(resident, resident.held_until)
+            return commit
         work = Work(Resume())
         answers: dict[int, Any] = {}
         for query in list(resident.open.values()):
@@ -352,6 +365,10 @@ class Wake(Job):
                 answers[query.guest_id or 0] = give(core, resident, work, query, _late(query), QueryState.EXPIRED, now)
         work.request = Resume(answers)
         return Stepper(core, resident, work).run()
+
+    def _is_due(self, resident: Resident, now: int) -> bool:
+        due = resident.due()
+        return due is not None and due <= now
 
 
 def _late(query: Query) -> Answer:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from holdfast.capabilities import NativeModules, Overlay, Scope, SessionModules, Waiting
-from holdfast.domain import Execution, Origin, Query, Session
+from holdfast.domain import Execution, Origin, Query, QueryKind, Session
 from holdfast.runtime.effects import EffectKind, Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
@@ -71,6 +71,8 @@ class Resident:
         """Whether the job that runs was told to stop, perhaps before there was a sandbox to tell."""
         self.lock = threading.Lock()
         """Held while a step is made durable, by the thread that runs it or by the one that watches."""
+        self.held_until: int | None = None
+        """Until when the session does nothing by itself, since a limit of this hour is used up; None if none is, as far as is known."""
         self.latest = loaded.session.updated_at
         self.sandbox: Sandbox | None = None
         self._key = key
@@ -102,6 +104,15 @@ class Resident:
     def by_guest_id(self) -> dict[int, Query]:
         """The open queries of the script, by the id that it has for each."""
         return {query.guest_id: query for query in self.open.values() if query.guest_id is not None}
+
+    def due(self) -> int | None:
+        """When a timer or the deadline of an open query is next due."""
+        due: int | None = None
+        for query in self.open.values():
+            at = query.payload["wake_at"] if query.kind is QueryKind.TIMER else query.deadline
+            if at is not None and (due is None or at < due):
+                due = at
+        return due
 
     def hibernate(self) -> None:
         """Gives the memory back. All of it is in the store."""

@@ -51,6 +51,7 @@ from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.standing import Standings
 from holdfast.runtime.starting import StartUp
 from holdfast.runtime.tools import Tools
+from holdfast.runtime.usage import Allowances
 from holdfast.store import Commit, Store, StoreError
 from holdfast.strategies import PackagePath
 
@@ -143,7 +144,8 @@ class Runtime:
         store, settings = self.store, self.settings
         key = settle_key(store, self._key)
         shelf = Shelf(store, self._functions, self._own_tools, self._packages)
-        core = Core(store, shelf, key, new_node(), settings.clock, settings.begin_after_ms)
+        allowances = Allowances(store, settings.usage_limits)
+        core = Core(store, shelf, key, new_node(), settings.clock, allowances, settings.begin_after_ms)
         self._opened = core
         if settings.node_file is not None:
             self._retire_predecessors(NodeFile(settings.node_file), core.node)

@@ -1,10 +1,10 @@
 """How a runtime behaves."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.domain import InvalidValue
+from holdfast.domain import USAGE_LIMITS, InvalidValue, Limits
 from holdfast.runtime.core import system_clock
 
 
@@ -18,6 +18,8 @@ class Settings:
 
     A call for a session that another process runs now waits up to `busy_wait_ms`; then it is refused with `SessionBusy`. `node_file` is
     a file in a directory that this process has locked for itself: whoever is named in it is dead, and what it ran is taken over at once.
+
+    `usage_limits` are limits over time, by their names in `Limits`, which hold for the sessions of all templates that allow more.
     """
 
     resident: int = 128
@@ -27,6 +29,7 @@ class Settings:
     busy_wait_ms: int = 30_000
     node_file: Path | None = None
     outage_wait_ms: float = 30_000
+    usage_limits: Mapping[str, int] = field(default_factory=dict)
     clock: Callable[[], float] = system_clock
 
     def __post_init__(self) -> None:
@@ -35,6 +38,10 @@ class Settings:
             raise InvalidValue("resident must be a whole number that is not negative")
         if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
             raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
+        unknown = sorted(set(self.usage_limits) - set(USAGE_LIMITS))
+        if unknown:
+            raise InvalidValue(f"usage_limits has no {str(unknown[0])[:60]!r}; expected are {', '.join(USAGE_LIMITS)}")
+        Limits(**self.usage_limits)
         for name in ("begin_after_ms", "grace_ms", "busy_wait_ms", "outage_wait_ms"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN

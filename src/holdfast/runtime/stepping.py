@@ -26,6 +26,7 @@ from holdfast.domain import (
     EXECUTION,
     QUERY,
     SESSION,
+    Amounts,
     Answer,
     Checkpoint,
     ErrorEntry,
@@ -42,6 +43,8 @@ from holdfast.domain import (
     SessionState,
     StateConflict,
     Step,
+    UsageExceeded,
+    hour_of,
     new_id,
 )
 from holdfast.runtime import branches, saying
@@ -53,6 +56,7 @@ from holdfast.runtime.journal import MOST_REFUSED, settled
 from holdfast.runtime.leaving import left
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung, base_depth
+from holdfast.runtime.usage import charge, size_of
 from holdfast.sandbox import (
     Abandon,
     Breached,
@@ -94,6 +98,19 @@ class Work:
     """Whether it is in the store that this step runs."""
 
 
+def wake_at(resident: Resident, held_until: int | None) -> int | None:
+    """When a paused session is next to be woken: when something is due, but not before it may go on by itself.
+
+    One that is held is woken also for the tools that it waits for, which are begun then.
+    """
+    due = resident.due()
+    if held_until is None:
+        return due
+    if due is None and not any(query.kind is QueryKind.TOOL for query in resident.open.values()):
+        return None
+    return max(due or 0, held_until)
+
+
 class Stepper:
     """Does one step of a resident."""
 
@@ -116,18 +133,20 @@ class Stepper:
         """The script's time, which stands still while the step runs."""
         self._time = self._now
         """Ours: when the step came to where it is now."""
+        self._began = self._cpu = 0.0
+        """CPU time: of the thread when the step began, and what the step has used."""
 
     def cancel(self) -> Commit:
         """The commit by which a paused execution is dropped where it stands."""
-        return self._commit(Cancelled(), 0)
+        return self._commit(Cancelled())
 
     def drop(self) -> Commit:
         """The commit by which a paused execution ends because the session goes on from elsewhere."""
-        return self._commit(Dropped(), 0)
+        return self._commit(Dropped())
 
     def give_up(self, error: HoldfastError) -> Commit:
         """The commit by which a step that cannot be run is rolled back."""
-        return self._commit(Crashed(error), 0)
+        return self._commit(Crashed(error))
 
     def run(self, *, begin: bool = False, begun: Callable[[], object] | None = None) -> Commit:
         """The commit that makes the step count. With `begin` it is durable first that the step runs; `begun` hears of that."""
@@ -140,10 +159,10 @@ class Stepper:
                 begun()
         for kind, payload in work.events:
             self._put(kind, payload)
-        used = time.thread_time()
+        self._began = time.thread_time()
         outcome = self._run()
-        used = time.thread_time() - used
-        return self._commit(outcome, used)
+        self._cpu = time.thread_time() - self._began
+        return self._commit(outcome)
 
     # ---- running -------------------------------------------------------------------------------------------------------------------
 
@@ -180,6 +199,10 @@ class Stepper:
                     outcome = end if type(dropped) is Finished else dropped
                 refused = self._asking.ask(queries, self._time) if queries and end is None else None
                 if not refused:
+                    over = self._over_in_total(outcome)
+                    if over is not None:
+                        sandbox.close()
+                        return over
                     if work.begun is not None and isinstance(outcome, _RAN) and resident.journal.is_behind:
                         raise ReplayDiverged
                     acted = resident.journal.acted and isinstance(outcome, _RAN)  # what is rolled back changes nothing
@@ -207,6 +230,16 @@ class Stepper:
             self._core.watch.leave(resident)
             with resident.lock:
                 resident.begin = None
+
+    def _over_in_total(self, outcome: Outcome) -> Crashed | None:
+        """What becomes of a step after which the execution would go on, although a limit in total is reached."""
+        if type(outcome) is not Paused:
+            return None
+        self._cpu = time.thread_time() - self._began
+        resident, hour = self._resident, hour_of(self._time)
+        usage = resident.session.usage.plus(self._used(0), hour, begins=self._work.started is not None)
+        excess = self._core.allowances.in_total(usage, resident.shelved.limits, self._time)
+        return None if excess is None else Crashed(LimitExceeded(str(excess)).with_details(**excess.as_dict()))
 
     def _begin(self, settles: bool = False) -> None:
         """Makes the step durable as it stands: with its request, and the effects that it had so far. With `settles`, which only the
@@ -323,7 +356,7 @@ class Stepper:
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------
 
-    def _commit(self, outcome: Outcome | Crashed, used: float) -> Commit:
+    def _commit(self, outcome: Outcome | Crashed) -> Commit:
         resident, work, execution, now = self._resident, self._work, self._execution, self._time
         session = resident.session
         commit = self._core.change(session)
@@ -333,16 +366,18 @@ class Stepper:
         resident.execution = execution
         metrics = execution.metrics
         metrics.steps += 1
-        metrics.cpu_us += round(used * 1e6)
+        metrics.cpu_us += round(self._cpu * 1e6)
         metrics.elapsed_ms = now - execution.started_at
         if isinstance(outcome, _RAN):
             execution.custom = self._stats.kept()
         checkpoint: Checkpoint | None = None
+        held_until: int | None = None
         if isinstance(outcome, Paused):
             execution.status = EXECUTION.next(execution.status, ExecutionStatus.PAUSED)
             session.state = SESSION.next(session.state, SessionState.PAUSED)
             metrics.pauses += 1
             self._set_timer(outcome.wake_at)
+            held_until = self._hold()
             checkpoint = self._checkpoint(number)
         elif isinstance(outcome, Finished | Failed):
             self._set_timer(None)
@@ -355,15 +390,17 @@ class Stepper:
         if not resident.open or type(outcome) is not Paused:
             session.wake_at = None
         else:
-            session.wake_at = self._due()
+            session.wake_at = wake_at(resident, held_until)
         session.updated_at = now
         execution.last_step = number
-        commit.steps = [Step(number, parent, execution.id, now, self._first_seq, self._events, checkpoint)]
+        step = Step(number, parent, execution.id, now, self._first_seq, self._events, checkpoint)
+        commit.steps = [step]
         commit.asked, commit.closed, commit.errors = self._asking.asked, work.closed, self._errors
         if work.started is not None and not work.durable:
             commit.new_executions = [execution]
         else:
             commit.executions = [execution]
+        charge(commit, self._used(size_of(step, commit.asked, commit.closed)), self._time, begins=work.started is not None)
         commit.ended = work.durable or resident.begun is not None
         resident.begun = None
         commit.reply = None if work.durable else work.reply
@@ -383,13 +420,28 @@ class Stepper:
         if due is not None:
             self._asking.add(None, QueryKind.TIMER, {"wake_at": due}, self._time)
 
-    def _due(self) -> int | None:
-        due: int | None = None
-        for query in self._resident.open.values():
-            at = query.payload["wake_at"] if query.kind is QueryKind.TIMER else query.deadline
-            if at is not None and (due is None or at < due):
-                due = at
-        return due
+    def _hold(self) -> int | None:
+        """When the session may go on by itself, if a limit of this hour is used up. It is told why once, when that happens."""
+        resident = self._resident
+        limits, session = resident.shelved.limits, resident.session
+        used = session.usage.plus(self._used(0), hour_of(self._time))
+        excess = self._core.allowances.in_hour(used, limits, self._time)
+        if excess is None or excess.available_at is None:
+            resident.held_until = None
+            return None
+        if resident.held_until != excess.available_at:
+            told = {
+                "level": "warn",
+                "message": f"{excess}; the session waits until the hour is over",
+                "code": UsageExceeded.code,
+            }
+            self._put(EventType.SYSTEM.value, told | excess.as_dict())
+        resident.held_until = excess.available_at
+        return excess.available_at
+
+    def _used(self, size: int) -> Amounts:
+        """What the step has used, as far as it has come."""
+        return Amounts(round(self._cpu * 1e6), 1, len(self._events), size)
 
     def _finish(self, outcome: Finished | Failed) -> None:
         execution = self._execution

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from holdfast.domain import (
     SESSION,
+    Amounts,
     CheckpointNotFound,
     Event,
     EventType,
@@ -46,6 +47,7 @@ from holdfast.runtime.resident import Resident
 from holdfast.runtime.shelf import Shelved
 from holdfast.runtime.starting import StartUp
 from holdfast.runtime.stepping import Stepper, Work
+from holdfast.runtime.usage import charge, size_of
 from holdfast.sandbox import Resume
 from holdfast.store import Commit, Reply, Store
 
@@ -268,6 +270,7 @@ class Fork(Job):
             budget=source.budget,
             queries=max([source.queries, *(query.number for query in place.queries)]),
             worktree=source.worktree,
+            usage=source.usage.forked(source.id),
         )
         commit = Commit(session, None, 0, core.token())
         if place.execution is not None:
@@ -335,6 +338,7 @@ class Rewind(Job):
             commit.new_executions.append(execution)
             commit.steps.append(step)
             commit.asked = [*commit.asked, *queries]
+            charge(commit, Amounts(0, 1, 1, size_of(step, queries, ())), now, begins=True)
             resident.open = {query.number: query for query in queries}  # of whom tools are begun at once
         else:
             if session.state is not SessionState.READY:

@@ -38,6 +38,12 @@ _MOST_OF_ONE: Final = 16
 """How many of them are one session's: it must not keep all others from theirs."""
 
 
+class ToolAnswers(Answers):
+    """What a tool gave. It is taken in any case: the tool has run."""
+
+    is_limited = False
+
+
 class Tools:
     """Runs tools for the sessions of a runtime, on its loop; native ones on threads."""
 
@@ -68,6 +74,8 @@ class Tools:
             if number not in resident.open:
                 stop.set()
                 self.joining.wake(resident.id, number)
+        if resident.held_until is not None and resident.held_until > self._runtime.core.clock():
+            return  # the session is woken when it may go on by itself
         shelved = resident.shelved
         running = self._running.get(resident.id, {})
         room = _MOST_OF_ONE - sum(number in running for number in resident.open)
@@ -143,7 +151,7 @@ class Tools:
     async def _is_taken(self, query: Query, answer: Answer) -> bool:
         """Whether the store has the answer of a tool. If it cannot be reached now, the answer is worth another try."""
         try:
-            await self._runtime.submit(query.session_id, Answers([(query.number, answer)]))
+            await self._runtime.submit(query.session_id, ToolAnswers([(query.number, answer)]))
         except (StoreError, StateConflict) as error:
             _log.warning("the answer of a tool cannot be kept now: %s", error)
             return False

@@ -13,6 +13,8 @@ from holdfast.store._errors import (
     StoreUnavailable,
     StoreUnknown,
 )
+from holdfast.store._rows import pack as packed
+from holdfast.store._rows import pack_events
 from holdfast.store.address import open_store
 from holdfast.store.protocol import (
     Begun,
@@ -28,6 +30,10 @@ from holdfast.store.protocol import (
     Store,
     StrategyFigures,
     ToldStep,
+    UsageRow,
+    Used,
+    family_scope,
+    tenant_scope,
 )
 
 __all__ = [
@@ -52,5 +58,11 @@ __all__ = [
     "StoreUnknown",
     "StrategyFigures",
     "ToldStep",
+    "UsageRow",
+    "Used",
+    "family_scope",
     "open_store",
+    "pack_events",
+    "packed",
+    "tenant_scope",
 ]

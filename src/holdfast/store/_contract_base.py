@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from holdfast.domain import (
     DEFAULT_TENANT,
+    Amounts,
     Answer,
     Budget,
     Capability,
@@ -37,6 +38,7 @@ from holdfast.domain import (
     TemplateVersion,
     Tokens,
     TokenSource,
+    Usage,
     Worktree,
 )
 from holdfast.store.protocol import Commit, Page, Store
@@ -227,6 +229,7 @@ def full_session(template: Template) -> dict[str, Any]:
         "family": Family(uuid4(), uuid4(), 7, 255, 8),
         "tenant": NASTY,
         "token": "t1",
+        "usage": Usage(Amounts(1, 2, 3, 4), 5, Amounts(6, 7, 8, 9), Amounts(10, 11, 12, 13), 14, 15, uuid4()),
     }
 
 

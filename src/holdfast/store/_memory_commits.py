@@ -4,7 +4,7 @@ Copies are made by way of rows, so that a record comes back from here as it woul
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -34,6 +34,7 @@ from holdfast.domain import (
 )
 from holdfast.store import _rows as rows
 from holdfast.store._errors import LeaseLost
+from holdfast.store._usage import Charge, commit_charges, deleted_charges
 from holdfast.store.protocol import Begun, Commit, Effect, Link, Rebased, Reply, StateRow, StateWrite
 
 Key = TypeVar("Key")
@@ -93,6 +94,7 @@ class Tables:
     replies: dict[str, Reply] = field(default_factory=dict)
     nodes: dict[UUID, int] = field(default_factory=dict)
     documents: dict[str, tuple[int, str]] = field(default_factory=dict)
+    usage: dict[Charge, list[int]] = field(default_factory=dict)
     state: dict[str, dict[str, StateRow]] = field(default_factory=dict)
     """By namespace and key."""
     feed: list[tuple[int, UUID, int]] = field(default_factory=list)
@@ -260,6 +262,12 @@ class Writing:
             self._prune(Origin(session_id, number))
         for write in commit.state:
             self._state(write, rows.signed(commit.token))
+        self._charge(commit_charges(commit))
+
+    def _charge(self, charged: Iterable[tuple[Charge, list[int]]]) -> None:
+        usage = self._tables.usage
+        for charge, amounts in charged:
+            self._put(usage, charge, list(map(sum, zip(usage.get(charge, [0] * 5), amounts, strict=True))))
 
     def _begin(self, session_id: UUID, begun: Begun) -> None:
         old, since = self._tables.begun.get(session_id), begun.since
@@ -343,6 +351,7 @@ class Writing:
         except BaseException:
             self._roll_back()
             raise
+        self._charge(deleted_charges(tables.sessions[session_id]))
         tables.drop_state(session_root(session_id))
         tables.feed = [told for told in tables.feed if told[1] != session_id]
         for execution in [e.id for e in tables.executions.values() if e.session_id == session_id]:

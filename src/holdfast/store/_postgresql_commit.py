@@ -4,6 +4,7 @@ A commit that does not apply is told apart afterwards, by what its session bears
 acknowledgement was lost: it is sent a second time, does not apply, and the session bears its token.
 """
 
+import secrets
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -27,7 +28,8 @@ from holdfast.store._errors import LeaseLost, StoreDamaged, StoreError, StoreFul
 from holdfast.store._postgresql_connections import Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_group import WITHOUT_EFFECTS, parameters
-from holdfast.store._rows import error_row, reply_row, session_fixed_row, signed, state_range, state_row
+from holdfast.store._rows import error_row, reply_row, session_fixed_row, session_of, signed, state_range, state_row
+from holdfast.store._usage import deleted_charges
 from holdfast.store.protocol import Commit, Rebased, Reply
 
 _STATEMENT: Final = b"holdfast_commit"
@@ -36,6 +38,8 @@ _BINARY: Final = psycopg.pq.Format.BINARY
 _TEXT: Final = psycopg.pq.Format.TEXT
 _OF_ALL: Final = (StoreUnavailable, StoreFull, StoreReadOnly, StoreDamaged)
 """Errors that say nothing about a single commit."""
+_SHARDS: Final = 256
+"""Rows of one scope and hour in the table of usage. Each process adds to its own, so that few wait for each other."""
 _REFUSALS: Final = {"HF001": ExecutionNotFound, "HF002": QueryNotFound}
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -46,6 +50,7 @@ class Committer:
 
     def __init__(self, queries: Mapping[str, str]) -> None:
         self._queries = queries
+        self._shard = secrets.randbelow(_SHARDS)
         self._statements = {_STATEMENT: queries["commit"].encode(), _WITH_EFFECTS: queries["commit_with_effects"].encode()}
 
     def prepare(self, connection: Connection) -> None:
@@ -66,7 +71,7 @@ class Committer:
 
     def _commit(self, connections: Connections, commits: list[Commit]) -> list[HoldfastError | None]:
         try:
-            group = parameters(commits)
+            group = parameters(commits, self._shard)
             keys = connections.write(lambda connection: self._write(connection, commits, group))
         except _OF_ALL as error:
             return [error] * len(commits)
@@ -205,6 +210,9 @@ class Committer:
         values = {"id": session_id, "has_beginning": self._place(cursor, Origin(session_id, 0)) is not None}
         if _scalar(cursor.execute(self._queries["has_dependents"], values)):
             raise VersionConflict("Another session was forked from this one in between.")
+        found = session_of(cursor.execute(self._queries["get_session"], (session_id,)).fetchone() or ())
+        for charge, amounts in deleted_charges(found):
+            cursor.execute(self._queries["charge"], (*charge, self._shard, *amounts))
         cursor.execute(self._queries["delete_session"], {"key": key})
         cursor.execute(self._queries["delete_states"], state_range(session_root(session_id)))
 

@@ -19,13 +19,14 @@ from holdfast.store._rows import (
     signed,
     step_row,
 )
+from holdfast.store._usage import commit_charges
 from holdfast.store.protocol import Commit
 
 NEW: Final = -1
 """The version of a session that is not there yet: its row is made in the same transaction, just before."""
 
 
-def parameters(commits: Sequence[Commit]) -> list[bytes]:
+def parameters(commits: Sequence[Commit], shard: int) -> list[bytes]:
     """What the statement wants, in the order of its parameters: those of effects only if a step under way is changed."""
     new_executions: list[Row] = []
     executions: list[Row] = []
@@ -33,6 +34,7 @@ def parameters(commits: Sequence[Commit]) -> list[bytes]:
     asked: list[Row] = []
     closed: list[Row] = []
     effects: list[Row] = []
+    charged: list[Row] = []
     for place, commit in enumerate(commits, 1):
         made, changed = _merged(commit.new_executions, commit.executions, _execution_id)
         new_executions += [(place, *execution_fixed_row(e), execution_given(e), *execution_row(e)) for e in made]
@@ -41,6 +43,7 @@ def parameters(commits: Sequence[Commit]) -> list[bytes]:
         fresh, old = _merged(commit.asked, commit.closed, _query_number)
         asked += [(place, *query_fixed_row(query), *query_row(query)) for query in fresh]
         closed += [(place, query.number, *query_row(query)) for query in old]
+        charged += [(place, *charge, shard, *amounts) for charge, amounts in commit_charges(commit)]
         if commit.begun is not None:
             effects += [(place, *row) for row in effect_rows(commit.begun)]
     return [
@@ -50,6 +53,8 @@ def parameters(commits: Sequence[Commit]) -> list[bytes]:
         *_columns(_STEP, steps),
         *_columns(_ASKED, asked),
         *_columns(_CLOSED, closed),
+        texts([session_row(commit.session)[-1] for commit in commits]),
+        *_columns(_CHARGED, charged),
         *(_columns(_EFFECT, effects) if any(effects_left(commit) is not None for commit in commits) else ()),
     ]
 
@@ -61,8 +66,10 @@ _EXECUTION: Final = "iutiiittttt"
 _STEP: Final = "iiiuiiitiitbui"
 _ASKED: Final = "iiuttiiitiit"
 _CLOSED: Final = "iitiit"
+_USAGE: Final = "t"
+_CHARGED: Final = "ittiiiiiii"
 _EFFECT: Final = "iit"
-WITHOUT_EFFECTS: Final = len(_SESSION + _NEW_EXECUTION + _EXECUTION + _STEP + _ASKED + _CLOSED)
+WITHOUT_EFFECTS: Final = len(_SESSION + _NEW_EXECUTION + _EXECUTION + _STEP + _ASKED + _CLOSED + _USAGE + _CHARGED)
 
 _ENCODERS: Final[dict[str, Callable[[Sequence[Any]], bytes]]] = {"i": integers, "u": uuids, "t": texts, "b": blobs}
 
@@ -73,7 +80,7 @@ def _columns(kinds: str, rows: list[Row]) -> list[bytes]:
 
 
 def _session(commit: Commit) -> Row:
-    """id, expected, held, token, stay, begun, and then as `session_row`."""
+    """id, expected, held, token, stay, begun, and then as `session_row` but for the usage, which comes later."""
     return (
         commit.session.id.bytes,
         NEW if commit.expected is None else commit.expected,
@@ -81,7 +88,7 @@ def _session(commit: Commit) -> Row:
         signed(commit.token),
         effects_left(commit),
         None if commit.begun is None else begun_text(commit.begun),
-        *session_row(commit.session),
+        *session_row(commit.session)[:-1],
     )
 
 

@@ -39,6 +39,7 @@ from holdfast.domain import (
     Template,
     TemplateSpec,
     TemplateVersion,
+    Usage,
     Worktree,
 )
 from holdfast.store._errors import StoreDamaged
@@ -212,7 +213,7 @@ def session_fixed_row(session: Session) -> Row:
 
 def session_row(session: Session) -> Row:
     """What may change: template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries,
-    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, usage
     """
     name, owner, execution_id, seed, budget = session.name, session.owner, session.execution_id, session.seed, session.budget
     return (
@@ -235,6 +236,7 @@ def session_row(session: Session) -> Row:
         session.llm_calls,
         session.tokens,
         None if session.last_error is None else plain(session.last_error),
+        pack_some(session.usage.as_row()),
     )
 
 
@@ -243,7 +245,7 @@ def session_of(row: Row) -> Session:
     session_id, template_id, created_at, origin_session, origin_number, worktree, *family = row[:9]
     tenant, created_by = row[9:11]
     template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[11:23]
-    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error = row[23:]
+    execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, usage = row[23:]
     return Session(
         UUID(bytes=session_id),
         UUID(bytes=template_id),
@@ -272,6 +274,7 @@ def session_of(row: Row) -> Session:
         None if family[0] is None else _family_of(*family),
         read_plain(tenant),
         read_plain(created_by),
+        Usage.from_row(None if usage is None else unpack(usage)),
     )
 
 
@@ -379,14 +382,18 @@ def step_row(step: Step) -> Row:
         step.created_at,
         step.first_seq,
         step.first_seq + len(events) - 1,
-        # seq goes up by one, so it need not be kept
-        pack([event[1:] for event in events]) if events else None,
+        step.text or pack_events(events),
         *(
             (None, None, None, None)
             if checkpoint is None
             else (checkpoint.depth, checkpoint.wake_at, pack_some(checkpoint.open), checkpoint.sealed)
         ),
     )
+
+
+def pack_events(events: Sequence[Event]) -> str | None:
+    """Events as a store keeps them. Their numbers go up by one from the first, so they are left out."""
+    return pack([event[1:] for event in events]) if events else None
 
 
 def events_of(first_seq: int, events: str | None) -> list[Event]:

@@ -6,7 +6,7 @@ fail which must. That is rare, and costs no further wait for the disk.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -41,12 +41,14 @@ from holdfast.store._rows import (
     query_row,
     reply_row,
     session_fixed_row,
+    session_of,
     session_row,
     signed,
     state_range,
     state_row,
     step_row,
 )
+from holdfast.store._usage import Charge, charges, deleted_charges
 from holdfast.store.protocol import Commit, Rebased
 
 NUMBER_BITS: Final = 28
@@ -158,10 +160,16 @@ class Committer:
         self._many(cursor, "update_query", closed, QueryNotFound)
         for key, commit in others:
             self._others(cursor, key, commit)
+        self._charge(cursor, charges(commits))
 
     def _many(self, cursor: sqlite3.Cursor, name: str, rows: list[Row], missing: type[NotFound] = NotFound) -> None:
         if rows and cursor.executemany(self._sql[name], rows).rowcount != len(rows):
             raise missing
+
+    def _charge(self, cursor: sqlite3.Cursor, rows: Mapping[Charge, Sequence[int]]) -> None:
+        """Adds to the usage of tenants and families, once for all commits of a group."""
+        if rows:
+            cursor.executemany(self._sql["charge"], [(*charge, *amounts) for charge, amounts in rows.items()])
 
     # ---- the session's row
 
@@ -296,6 +304,8 @@ class Committer:
         values = {"session": key, "session_id": session_id.bytes, "has_beginning": has_beginning}
         if cursor.execute(self._sql["has_dependents"], values).fetchone()[0]:
             raise VersionConflict("Another session was forked from this one in between.")
+        found = session_of(cursor.execute(self._sql["get_session"], (session_id.bytes,)).fetchone())
+        self._charge(cursor, dict(deleted_charges(found)))
         places = key << NUMBER_BITS, key + 1 << NUMBER_BITS
         cursor.execute(self._sql["delete_queries"], places)
         cursor.execute(self._sql["cut_journal"], places)

@@ -45,7 +45,7 @@ from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import Link, Loaded, Page, StrategyFigures
 
 _END: Final = (1 << 63) - 1
-_SESSION_COLUMNS: Final = 30
+_SESSION_COLUMNS: Final = 31
 
 
 class SessionReads:

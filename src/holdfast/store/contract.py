@@ -23,6 +23,7 @@ from holdfast.store._contract_runs import RunContract
 from holdfast.store._contract_sessions import SessionContract
 from holdfast.store._contract_state import StateContract
 from holdfast.store._contract_tenants import AuditContract, TenantContract
+from holdfast.store._contract_usage import UsageContract
 
 
 class StoreContract(
@@ -35,5 +36,6 @@ class StoreContract(
     StateContract,
     TenantContract,
     AuditContract,
+    UsageContract,
 ):
     """All of it."""

@@ -55,8 +55,9 @@ from holdfast.store._memory_commits import (
 )
 from holdfast.store._memory_feed import FeedReads
 from holdfast.store._memory_state import StateReads
-from holdfast.store._rows import cursor, figures_row, nearest, pack, read_cursor, unpack, version_of, version_row
-from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures
+from holdfast.store._rows import cursor, figures_row, nearest, pack, plain, read_cursor, unpack, version_of, version_row
+from holdfast.store._usage import usage_of
+from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures, UsageRow
 
 Item = TypeVar("Item")
 
@@ -415,6 +416,18 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
     def put_reply(self, reply: Reply) -> None:
         with self._lock:
             self._kept.replies.setdefault(reply.key, copy_reply(reply))
+
+    def read_usage(self, scope: str, hour: int) -> list[UsageRow]:
+        with self._lock:
+            found = self._kept.usage.items()
+            return usage_of((k[1], k[2], *amounts) for k, amounts in found if k[0] == plain(scope) and k[2] in (0, hour))
+
+    def drop_usage(self, before: int) -> int:
+        with self._lock:
+            gone = [key for key in self._kept.usage if 0 < key[2] < before]
+            for key in gone:
+                del self._kept.usage[key]
+            return len(gone)
 
     def drop_replies(self, before: int) -> int:
         with self._lock:

@@ -42,11 +42,12 @@ from holdfast.store._postgresql_schema import migrate
 from holdfast.store._postgresql_state import StateReads
 from holdfast.store._rows import Row, cursor, pack, plain, plain_some, read_cursor, read_plain, unpack
 from holdfast.store._sql import load_migrations, load_queries
-from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures
+from holdfast.store._usage import usage_of
+from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures, UsageRow
 
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
-_SESSION: Final = 30
+_SESSION: Final = 31
 """How many columns a session has."""
 
 
@@ -382,6 +383,12 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
 
     def put_reply(self, reply: Reply) -> None:
         self._write("put_reply", _rows.reply_row(reply))
+
+    def read_usage(self, scope: str, hour: int) -> list[UsageRow]:
+        return usage_of(self._all("read_usage", (plain(scope), hour)))
+
+    def drop_usage(self, before: int) -> int:
+        return int(self._write("drop_usage", (before,))[0][0])
 
     def drop_replies(self, before: int) -> int:
         return int(self._write("drop_replies", (before,))[0][0])

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
+    Amounts,
     AuditEntry,
     ErrorEntry,
     Event,
@@ -98,6 +99,33 @@ class StateWrite(NamedTuple):
     expires_at: int | None = None
 
 
+class Used(NamedTuple):
+    """What a commit adds to the usage of its session's tenant, token and family, in which hour. `freed` are bytes that it gives back."""
+
+    hour: int
+    amounts: Amounts
+    freed: int = 0
+
+
+class UsageRow(NamedTuple):
+    """Usage of a scope: of one member of it, in one hour. Hour 0 has what is stored now, and CPU time and steps in total."""
+
+    member: str
+    hour: int
+    amounts: Amounts
+    sessions: int
+
+
+def tenant_scope(tenant: str) -> str:
+    """The scope of a tenant's usage; its members are tokens."""
+    return f"tenant/{tenant}"
+
+
+def family_scope(root: UUID) -> str:
+    """The scope of the usage of all forks of a session, and of their forks."""
+    return f"family/{root.hex}"
+
+
 class Rebased(NamedTuple):
     """A checkpoint whose base goes away: its image is now against another base."""
 
@@ -134,6 +162,7 @@ class Commit:
     rebased: list[Rebased] = field(default_factory=list)
     state: Sequence[StateWrite] = ()
     """Each key once. `StateConflict` if one of them has another version now; then nothing of this commit is written."""
+    used: Used | None = None
 
 
 # ---- what is read ------------------------------------------------------------------------------------------------------------------
@@ -389,6 +418,14 @@ class Store(Protocol):
 
     def drop_state(self, before: int) -> int:
         """Forgets those whose time was up before; tells how many."""
+
+    # ---- usage: counted with the commits that use it; a new session, and a deleted one, is counted by the store itself
+
+    def read_usage(self, scope: str, hour: int) -> list[UsageRow]:
+        """What the members of a scope use in this hour, and what they have stored (hour 0)."""
+
+    def drop_usage(self, before: int) -> int:
+        """Forgets the usage of hours before this one; tells how many rows. Hour 0 stays."""
 
     # ---- requests
 

@@ -42,7 +42,8 @@ from holdfast.store._sqlite_feed import FeedReads
 from holdfast.store._sqlite_file import File
 from holdfast.store._sqlite_sessions import SessionReads
 from holdfast.store._sqlite_state import StateReads
-from holdfast.store.protocol import Commit, Page, Rebased, Reply
+from holdfast.store._usage import usage_of
+from holdfast.store.protocol import Commit, Page, Rebased, Reply, UsageRow
 
 _DAY_MS: Final = 86_400_000
 _END: Final = (1 << 63) - 1
@@ -187,6 +188,16 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
             writing.execute(self._sql["resolve_error"], (at, session_id.bytes, error_id.bytes))
             if not writing.rowcount:
                 raise ErrorEntryNotFound
+
+    # ---- usage
+
+    def read_usage(self, scope: str, hour: int) -> list[UsageRow]:
+        with self._file.read() as connection:
+            return usage_of(connection.execute(self._sql["read_usage"], (plain(scope), hour)))
+
+    def drop_usage(self, before: int) -> int:
+        with self._file.write() as writing:
+            return writing.execute(self._sql["drop_usage"], (before,)).rowcount
 
     # ---- requests
 

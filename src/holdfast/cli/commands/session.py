@@ -70,6 +70,11 @@ def _described(session: dict[str, Any]) -> None:
     )
 
 
+def amounts(used: dict[str, Any]) -> str:
+    """What was used, on one line."""
+    return f"{used['cpu_s']:.1f} CPU seconds, {used['steps']} steps, {used['events']} events, {used['bytes'] / 1e6:.1f} MB"
+
+
 @command(app, "list", "holdfast session list --status paused")
 def list_sessions(
     context: typer.Context,
@@ -107,6 +112,9 @@ def get(context: typer.Context, session: SessionArgument, json: Json = False) ->
             "Updated": found["updated_at"],
             "Closed": found["closed_at"],
             "Last Error": found["last_error"],
+            "Used": amounts(found["usage"]["total"]),
+            "Used in Hour": f"{amounts(found['usage']['hour'])}, from {found['usage']['hour']['began_at']}",
+            "Stored": f"{found['usage']['stored_events']} events, {found['usage']['stored_bytes'] / 1e6:.1f} MB",
         }
     )
 

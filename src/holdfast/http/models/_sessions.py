@@ -76,6 +76,31 @@ class Family(Told):
     depth: Number
 
 
+class Amounts(Told):
+    """What was used in some time."""
+
+    cpu_s: float
+    steps: Count
+    events: Count
+    bytes: Count
+
+
+class HourOfUsage(Amounts):
+    """What was used in the last hour of the clock in which anything was."""
+
+    began_at: Moment
+
+
+class Usage(Told):
+    """What a session has used, and what is stored of it. A fork begins with the amounts of what it was forked from."""
+
+    hour: HourOfUsage
+    execution: Amounts = Field(description="In the present or last execution.")
+    total: Amounts
+    stored_events: Count
+    stored_bytes: Count
+
+
 class Session(Told):
     id: str = Field(json_schema_extra={"format": "uuid"})
     template_id: str
@@ -95,6 +120,7 @@ class Session(Told):
     origin: Origin | None
     wake_at: Moment | None
     family: Family | None = Field(description="Whose branch it is, if a script has forked it.")
+    usage: Usage
 
 
 class SessionDeleted(Told):

@@ -20,6 +20,18 @@ class LimitsGiven(Given):
     max_events: _Limit | None = None
     max_output_kb: Annotated[int, Field(ge=0, le=0xFFFFFFFF // 1024), WHOLE] | None = None
     max_suspensions: _Limit | None = None
+    max_cpu_s_per_hour: _Limit | None = None
+    max_steps_per_hour: _Limit | None = None
+    max_events_per_hour: _Limit | None = None
+    max_mb_per_hour: _Limit | None = None
+    max_execution_cpu_s: _Limit | None = None
+    max_execution_steps: _Limit | None = None
+    max_execution_events: _Limit | None = None
+    max_execution_mb: _Limit | None = None
+    max_session_cpu_s: _Limit | None = None
+    max_session_steps: _Limit | None = None
+    max_session_events: _Limit | None = None
+    max_session_mb: _Limit | None = None
 
 
 _Word = Annotated[str, Field(min_length=1, max_length=200)]
@@ -115,6 +127,18 @@ class Limits(Told):
     max_events: int
     max_output_kb: int
     max_suspensions: int
+    max_cpu_s_per_hour: int
+    max_steps_per_hour: int
+    max_events_per_hour: int
+    max_mb_per_hour: int
+    max_execution_cpu_s: int
+    max_execution_steps: int
+    max_execution_events: int
+    max_execution_mb: int
+    max_session_cpu_s: int
+    max_session_steps: int
+    max_session_events: int
+    max_session_mb: int
 
 
 class Resolver(Told):

@@ -24,16 +24,16 @@ written AS (
         token = g.token, template_version = g.template_version, state = g.state, updated_at = g.updated_at, name = g.name,
         meta = g.meta, closed_at = g.closed_at, version = g.version, fence = g.fence, owner = g.owner, head = g.head,
         steps = g.steps, queries = g.queries, execution_id = g.execution_id, wake_at = g.wake_at, seed = g.seed, budget = g.budget,
-        llm_calls = g.llm_calls, tokens = g.tokens, last_error = g.last_error,
+        llm_calls = g.llm_calls, tokens = g.tokens, last_error = g.last_error, usage = g.usage,
         begun = CASE WHEN g.stay IS NULL OR s.begun = g.begun THEN s.begun ELSE g.begun END
     FROM unnest(
         $1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::text[],
         $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::uuid[], $16::bigint[],
         $17::bigint[], $18::bigint[], $19::uuid[], $20::bigint[], $21::bigint[], $22::text[], $23::bigint[], $24::bigint[],
-        $25::text[]
+        $25::text[], $85::text[]
     ) WITH ORDINALITY AS g (
         id, expected, held, token, stay, begun, template_version, state, updated_at, name, meta, closed_at, version, fence,
-        owner, head, steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, place
+        owner, head, steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, usage, place
     )
     WHERE s.id = g.id AND s.version = g.expected AND s.fence = g.held
     RETURNING g.place, s.key
@@ -125,6 +125,20 @@ closed AS (
     ) AS d
     WHERE q.session = d.session AND q.number = d.number
     RETURNING 1
+),
+charged AS (
+    INSERT INTO usage AS u (scope, member, hour, shard, cpu_us, steps, events, bytes, sessions)
+    SELECT c.scope, c.member, c.hour, c.shard, sum(c.cpu_us), sum(c.steps), sum(c.events), sum(c.bytes), sum(c.sessions)
+    FROM k, unnest(
+        $86::bigint[], $87::text[], $88::text[], $89::bigint[], $90::bigint[], $91::bigint[], $92::bigint[], $93::bigint[],
+        $94::bigint[], $95::bigint[]
+    ) AS c (place, scope, member, hour, shard, cpu_us, steps, events, bytes, sessions)
+    WHERE k.keys[c.place] > 0
+    GROUP BY c.scope, c.member, c.hour, c.shard
+    ORDER BY c.scope, c.member, c.hour
+    ON CONFLICT (scope, hour, member, shard) DO UPDATE SET
+        cpu_us = u.cpu_us + excluded.cpu_us, steps = u.steps + excluded.steps, events = u.events + excluded.events,
+        bytes = u.bytes + excluded.bytes, sessions = u.sessions + excluded.sessions
 )
 
 -- name: effect_parts
@@ -141,7 +155,7 @@ effects_gone AS (
 effects_put AS (
     INSERT INTO effects (session, position, data)
     SELECT k.keys[f.place], f.position, f.data
-    FROM k, unnest($85::bigint[], $86::bigint[], $87::text[]) AS f (place, position, data)
+    FROM k, unnest($96::bigint[], $97::bigint[], $98::text[]) AS f (place, position, data)
     WHERE k.keys[f.place] > 0
     ON CONFLICT (session, position) DO UPDATE SET data = excluded.data
 )

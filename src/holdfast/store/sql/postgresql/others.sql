@@ -4,6 +4,21 @@
 -- name: now
 SELECT {milliseconds}
 
+-- name: read_usage
+SELECT member, hour, sum(cpu_us)::bigint, sum(steps)::bigint, sum(events)::bigint, sum(bytes)::bigint, sum(sessions)::bigint
+FROM usage WHERE scope = %s AND hour IN (0, %s) GROUP BY member, hour
+
+-- name: drop_usage
+WITH dropped AS (DELETE FROM usage WHERE hour > 0 AND hour < %s RETURNING 1)
+SELECT count(*) FROM dropped
+
+-- name: charge
+INSERT INTO usage AS u (scope, member, hour, shard, cpu_us, steps, events, bytes, sessions)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (scope, hour, member, shard) DO UPDATE SET
+    cpu_us = u.cpu_us + excluded.cpu_us, steps = u.steps + excluded.steps, events = u.events + excluded.events,
+    bytes = u.bytes + excluded.bytes, sessions = u.sessions + excluded.sessions
+
 -- name: get_reply
 SELECT key, request, outcome, created_at FROM replies WHERE key = %s
 

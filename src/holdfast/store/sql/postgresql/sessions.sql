@@ -4,7 +4,7 @@
 s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.branch_of, s.branch_query, s.branch,
 s.tenant, s.created_by,
 s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries, s.execution_id, s.wake_at, s.seed, s.budget,
-s.llm_calls, s.tokens, s.last_error
+s.llm_calls, s.tokens, s.last_error, s.usage
 
 -- name: execution_columns
 e.id, e.kind, e.started_at, e.first_step, e.strategy, e.given, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error,

@@ -4,7 +4,7 @@
 s.id, s.template_id, s.created_at, s.origin_session, s.origin_number, s.worktree, s.branch_of, s.branch_query, s.branch,
 s.tenant, s.created_by,
 s.template_version, s.state, s.updated_at, s.name, s.meta, s.closed_at, s.version, s.fence, s.owner, s.head, s.steps, s.queries,
-s.execution_id, s.wake_at, s.seed, s.budget, s.llm_calls, s.tokens, s.last_error
+s.execution_id, s.wake_at, s.seed, s.budget, s.llm_calls, s.tokens, s.last_error, s.usage
 
 -- name: execution_columns
 e.id, e.kind, e.started_at, e.first_step, e.strategy, i.data, e.status, e.last_step, e.seq, e.ended_at, e.result, e.error, e.metrics,
@@ -258,6 +258,9 @@ WHERE b.id = ? AND t.depth IS NOT NULL ORDER BY t.session, t.number
 SELECT e.key, e.id, e.timestamp, e.resolved_at, e.data
 FROM sessions s JOIN errors e INDEXED BY errors_of_session ON e.session = s.key
 WHERE s.id = ? AND e.key > ? ORDER BY e.key LIMIT ?
+
+-- name: read_usage
+SELECT member, hour, cpu_us, steps, events, bytes, sessions FROM usage WHERE scope = ? AND hour IN (0, ?)
 
 -- name: get_reply
 SELECT name, request, outcome, created_at FROM replies WHERE name = ?

@@ -3,7 +3,8 @@
 -- name: update_session
 UPDATE sessions SET
     template_version = ?, state = ?, updated_at = ?, name = ?, meta = ?, closed_at = ?, version = ?, fence = ?, owner = ?, head = ?,
-    steps = ?, queries = ?, execution_id = ?, wake_at = ?, seed = ?, budget = ?, llm_calls = ?, tokens = ?, last_error = ?, token = ?
+    steps = ?, queries = ?, execution_id = ?, wake_at = ?, seed = ?, budget = ?, llm_calls = ?, tokens = ?, last_error = ?, usage = ?,
+    token = ?
 WHERE key = ? AND id = ? AND version = ? AND fence = ?
 
 -- name: update_execution
@@ -30,8 +31,8 @@ UPDATE queries SET state = ?, started_at = ?, closed_at = ?, answer = ? WHERE pl
 INSERT INTO sessions (
     id, template_id, created_at, origin_session, origin_number, worktree, branch_of, branch_query, branch, tenant, created_by,
     template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head,
-    steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, token
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    steps, queries, execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, usage, token
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: session_marks
 SELECT key, version, fence, token FROM sessions WHERE id = ?
@@ -154,6 +155,15 @@ INSERT OR IGNORE INTO secrets (name, value) VALUES (?, ?)
 
 -- name: get_secret
 SELECT value FROM secrets WHERE name = ?
+
+-- name: charge
+INSERT INTO usage (scope, member, hour, cpu_us, steps, events, bytes, sessions) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, member, hour) DO UPDATE SET
+    cpu_us = cpu_us + excluded.cpu_us, steps = steps + excluded.steps, events = events + excluded.events,
+    bytes = bytes + excluded.bytes, sessions = sessions + excluded.sessions
+
+-- name: drop_usage
+DELETE FROM usage WHERE hour > 0 AND hour < ?
 
 -- name: put_reply
 INSERT OR IGNORE INTO replies (name, request, outcome, created_at) VALUES (?, ?, ?, ?)

@@ -1,0 +1,97 @@
+"""Usage over time: what a step adds to it, and whether a session may go on.
+
+A session's own usage is in its row, and changes with the commit of each step. That of all forks of a session together, and that of
+tenants and tokens, is in a table of the store, to which the same commits add; it is read from there again after a moment.
+
+A limit of an hour ends nothing: whoever wants to run the session is told when to come back, and what the session does by itself, by timers
+and tools, waits until then. A limit in total ends the execution that reaches it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from holdfast.domain import Allowance, Amounts, Excess, Limits, Query, Session, Step, Usage, UsageExceeded, hour_of
+from holdfast.store import Commit, Store, Used, family_scope, pack_events, packed
+
+_FRESH_S: Final = 1.0
+"""How long the usage of a family, as it was read, is taken for its present one."""
+_MOST_KNOWN: Final = 10_000
+
+
+def size_of(step: Step, asked: Sequence[Query], closed: Sequence[Query]) -> int:
+    """Return how many bytes a step stores. The text of its events is kept with it, to be written as it is."""
+    step.text = pack_events(step.events)
+    size = len(step.text or "") + (0 if step.checkpoint is None else len(step.checkpoint.sealed))
+    size += sum(len(packed(query.payload)) for query in asked if query.guest_id is not None)
+    return size + sum(len(packed(query.answer)) for query in closed if query.answer is not None)
+
+
+def charge(commit: Commit, used: Amounts, now: float, *, begins: bool = False, freed: int = 0) -> None:
+    """Count what a commit uses, for its session and for all that the session belongs to."""
+    session, hour = commit.session, hour_of(now)
+    before = commit.used
+    session.usage = session.usage.plus(used, hour, begins=begins)
+    if freed:
+        session.usage = session.usage._replace(stored_bytes=max(0, session.usage.stored_bytes - freed))
+    commit.used = Used(hour, used if before is None else before.amounts.plus(used), freed)
+
+
+class Allowances:
+    """What sessions may use over time. `bounds` are limits that no template exceeds. Called on worker threads."""
+
+    def __init__(
+        self, store: Store, bounds: Mapping[str, int] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._bounds, self._clock = store, dict(bounds or {}), clock
+        self._allowances: dict[Limits, Allowance] = {}
+        self._families: dict[UUID, tuple[float, int, Amounts, Amounts]] = {}
+
+    def of(self, limits: Limits) -> Allowance:
+        """Return the limits over time that hold where a template has these."""
+        known = self._allowances.get(limits)
+        if known is None:
+            if len(self._allowances) >= _MOST_KNOWN:
+                self._allowances.clear()
+            known = self._allowances[limits] = Allowance.of(limits, self._bounds)
+        return known
+
+    def in_hour(self, usage: Usage, limits: Limits, now: float) -> Excess | None:
+        """Return the limit of this hour that a session has used up, alone or with the other forks of its family."""
+        allowance, hour = self.of(limits), hour_of(now)
+        found = allowance.hour_excess(usage.this_hour(hour), hour)
+        if found is None and usage.root is not None:
+            found = allowance.hour_excess(self._family(usage.root, hour)[1], hour)
+        return found
+
+    def in_total(self, usage: Usage, limits: Limits, now: float) -> Excess | None:
+        """Return the limit in total that an execution with this usage of its session has reached."""
+        allowance = self.of(limits)
+        found = allowance.total_excess(usage)
+        if found is None and usage.root is not None:
+            found = allowance.session_excess(self._family(usage.root, hour_of(now))[0])
+        return found
+
+    def check(self, session: Session, limits: Limits, now: float, *, begins: bool) -> None:
+        """Refuse to run a session that has used up a limit: `UsageExceeded`. `begins`: a new execution is to be started."""
+        usage = session.usage._replace(execution=Amounts()) if begins else session.usage
+        excess = self.in_hour(usage, limits, now) or self.in_total(usage, limits, now)
+        if excess is not None:
+            raise UsageExceeded(excess, now)
+
+    def _family(self, root: UUID, hour: int) -> tuple[Amounts, Amounts]:
+        """What all forks of a session have used, in total and in this hour."""
+        known = self._families.get(root)
+        now = self._clock()
+        if known is None or known[1] != hour or now - known[0] > _FRESH_S:
+            total = hourly = Amounts()
+            for row in self._store.read_usage(family_scope(root), hour):
+                if row.hour:
+                    hourly = hourly.plus(row.amounts)
+                else:
+                    total = total.plus(row.amounts)
+            if len(self._families) >= _MOST_KNOWN:
+                self._families.clear()
+            known = self._families[root] = now, hour, total, hourly
+        return known[2], known[3]
