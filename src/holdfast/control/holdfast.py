@@ -27,6 +27,7 @@ from holdfast.libraries import LibraryCache
 from holdfast.runtime import Close, Function, Observer, Runtime, RuntimeClosed, Settings, Tool, branches
 from holdfast.runtime.core import Core
 from holdfast.runtime.resident import Resident
+from holdfast.sandbox import cache_directory
 from holdfast.store import Store, StoreUnknown, open_store
 from holdfast.store.workflows import SessionStore
 from holdfast.strategies import PackagePath, find_project
@@ -162,9 +163,9 @@ class Holdfast:
         address = self._address
         store = await _opened_store(address) if isinstance(address, str) else address
         packages = self._packages or PackagePath.default(find_project())
-        file = getattr(store, "path", None)
-        kept = [*self._protected, *([file] if isinstance(file, str) else [])]
-        self._unprotect = protect(data_dir=self._data_dir, paths=kept)
+        # Compiled guests in the cache are run as native code, so nobody else writes there.
+        others = [os.fspath(path) for path in (getattr(store, "path", None), cache_directory()) if path is not None]
+        self._unprotect = protect(data_dir=self._data_dir, paths=[*self._protected, *others])
         runtime = Runtime(
             store,
             key=self._key,

@@ -10,6 +10,7 @@ Begin with `Engine`. Nothing here knows of sessions, stores or the network; it i
             print(outcome.result.value)
 """
 
+from holdfast.sandbox._cache import default_directory as cache_directory
 from holdfast.sandbox._errors import (
     EngineClosed,
     ExecutionPending,
@@ -120,6 +121,7 @@ __all__ = [
     "Undefined",
     "UnknownQuery",
     "ValueRefused",
+    "cache_directory",
     "compose",
     "read_label",
 ]

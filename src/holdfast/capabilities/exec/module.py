@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Final
 
 from holdfast.capabilities.exec import process
 from holdfast.capabilities.exec.programs import MOST, Program, choose, open_program
-from holdfast.capabilities.files.worktree import open_folder, resolve_root
+from holdfast.capabilities.exec.seclusion import check_words, hidden_from
+from holdfast.capabilities.files.worktree import open_folder
 from holdfast.capabilities.native import NativeModule, effect, waits
-from holdfast.domain import EffectKind, InvalidValue, WorktreeNotFound
+from holdfast.domain import EffectKind, InvalidValue
 from holdfast.sandbox import HostError
 
 _ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -141,14 +142,18 @@ class Exec(NativeModule):
         _check_size(args, given)
         program = choose(_programs(self.config), cmd, args, given)
         root = self.scope.root
-        if resolve_root(root) != root:  # it was replaced by a link
-            raise WorktreeNotFound
+        check_words([*args, *given.values()], root, options.cwd or ".")
         seconds = min(self.scope.time_left(), self.most_timeout_ms / 1000)
         if options.timeoutMs is not None:
             seconds = min(seconds, options.timeoutMs / 1000)
-        with open_folder(root, options.cwd or ".") as folder, open_program(program, root) as opened:
+        with (
+            open_folder(root) as top,
+            open_folder(root, options.cwd or ".") as folder,
+            open_program(program, os.fstat(top)) as opened,
+        ):
             order = process.Order(
                 program=opened,
+                by_path=opened.is_script and not program.pinned,
                 words=[cmd, *args],
                 env=_environment(program, given),
                 folder=folder,
@@ -158,6 +163,7 @@ class Exec(NativeModule):
                 most_output=self.config.max_output_bytes,
                 most_memory=self.config.max_memory_mb << 20,
                 most_processes=self.config.max_processes,
+                hidden=hidden_from(root, os.fstat(top)),
             )
             return process.run(order, self.scope.is_stopped)
 

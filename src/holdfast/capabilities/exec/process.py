@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.capabilities.exec.confinement import Plan
 from holdfast.capabilities.exec.programs import Opened
 from holdfast.sandbox import HostError
 
@@ -39,6 +40,8 @@ class Order(NamedTuple):
     """What is to be run, and what it may use."""
 
     program: Opened
+    by_path: bool
+    """Whether the program is run by its path, for it to find its other files, and not by its descriptor."""
     words: list[str]
     env: Mapping[str, str]
     folder: int
@@ -49,6 +52,8 @@ class Order(NamedTuple):
     most_output: int
     most_memory: int
     most_processes: int
+    hidden: Plan | None
+    """What the program shall not see."""
 
 
 class Ended(NamedTuple):
@@ -98,6 +103,8 @@ def _send(connection: socket.socket, order: Order) -> None:
             "file": order.program.descriptor,
             "path": order.program.path,
             "is_script": order.program.is_script,
+            "by_path": order.by_path,
+            "hidden": None if order.hidden is None else order.hidden.plain(),
             "folder": order.folder,
             "words": [word.encode() for word in order.words],
             "env": {name.encode(): value.encode() for name, value in order.env.items()},

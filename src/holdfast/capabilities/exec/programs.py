@@ -1,7 +1,8 @@
 """The programs that a template allows: what each is, and what a script may give it.
 
 What a name leads to is settled when it is granted: the file itself, without links, and what is in it. When it is run it must still be the
-same. What is checked is an open file, and that is what is run.
+same. What is checked is an open file, and that is what is run: also of a script, whose interpreter is given the descriptor's name. Only a
+script that is not pinned is opened again by its path, which it may need to find its other files.
 """
 
 import hashlib
@@ -15,7 +16,9 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from holdfast.capabilities.exec.patterns import BadPattern, Pattern
-from holdfast.domain import InvalidValue
+from holdfast.capabilities.files._walk import open_root
+from holdfast.capabilities.files.protected import Identity, is_protected
+from holdfast.domain import InvalidValue, WorktreeNotAllowed, WorktreeNotFound
 from holdfast.sandbox import HostError
 
 MOST: Final = 100
@@ -98,14 +101,13 @@ class Program:
         opened = _opened(real)
         if opened is None:
             raise InvalidValue("path is not a program of this machine that can be read")
-        os.close(opened.descriptor)
-        if not self.pinned:
-            return replace(self, real=real, digest="")
         try:
-            digest = _digest(real, opened.identity)
+            digest = _digest(opened) if self.pinned else ""
         except OSError:
             raise InvalidValue("path is a program that cannot be read, or is being replaced") from None
-        if self.digest not in ("", digest):
+        finally:
+            os.close(opened.descriptor)
+        if self.pinned and self.digest not in ("", digest):
             raise InvalidValue("digest is not that of the program")
         return replace(self, real=real, digest=digest)
 
@@ -129,8 +131,10 @@ class Opened(NamedTuple):
     descriptor: int
     path: str
     is_script: bool
-    """The system opens a script again, by its path."""
+    """Whether the system runs another program with it."""
     identity: tuple[int, ...]
+    folders: list[Identity]
+    """The folders that lead to it, from the top."""
 
 
 def choose(programs: Sequence[Program], cmd: str, args: Sequence[str], env: Mapping[str, str]) -> Program:
@@ -149,52 +153,73 @@ def choose(programs: Sequence[Program], cmd: str, args: Sequence[str], env: Mapp
 
 
 @contextmanager
-def open_program(program: Program, worktree: str) -> Iterator[Opened]:
+def open_program(program: Program, worktree: os.stat_result) -> Iterator[Opened]:
     """The program itself, if it is what was granted. One in the worktree is none: a script may be able to write there."""
-    real = os.path.realpath(program.real or program.path)
-    opened = None
-    if real == (program.real or real) and not real.startswith(worktree.rstrip("/") + "/"):
-        opened = _opened(real)
-    if opened is None:
-        raise HostError("this program is not there, or lies in the worktree", code="PROGRAM_NOT_ALLOWED")
+    opened = _opened(program.real or os.path.realpath(program.path))
     try:
+        if opened is None or Identity.of(worktree) in opened.folders:
+            raise HostError("this program is not there, or lies in the worktree", code="PROGRAM_NOT_ALLOWED")
         if program.pinned and program.digest and not _has_digest(opened, program.digest):
             raise HostError("this program is not what it was when the template allowed it", code="PROGRAM_NOT_ALLOWED")
         yield opened
     finally:
-        os.close(opened.descriptor)
+        if opened is not None:
+            os.close(opened.descriptor)
 
 
 def _has_digest(opened: Opened, digest: str) -> bool:
     try:
-        return _digest(opened.path, opened.identity) == digest
+        return _digest(opened) == digest
     except OSError:
         return False
 
 
 def _opened(real: str) -> Opened | None:
+    """A program by its real path: through no link, and none of Holdfast's own files."""
+    name = os.path.basename(real)
+    folders: list[Identity] = []
     try:
-        descriptor = os.open(real, _READ)
-    except (OSError, ValueError):
+        folder = open_root(os.path.dirname(real), folders)
+    except (WorktreeNotAllowed, WorktreeNotFound):
         return None
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or not os.access(real, os.X_OK):
+    try:
+        descriptor = os.open(name, _READ, dir_fd=folder)
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and not is_protected(found) and os.access(name, os.X_OK, dir_fd=folder):
+            return Opened(descriptor, real, os.pread(descriptor, 2, 0) == b"#!", _identity(found), folders)
         os.close(descriptor)
-        return None
-    return Opened(descriptor, real, os.pread(descriptor, 2, 0) == b"#!", _identity(found))
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(folder)
+    return None
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+def _digest(opened: Opened) -> str:
+    """What is in the open file. It is read again only if it has changed."""
+    return _digest_of(opened.identity, _Descriptor(opened.descriptor))
+
+
+class _Descriptor(int):
+    """A descriptor that is no part of a cache's key: all descriptors of a file are alike."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Descriptor)
+
+    def __hash__(self) -> int:
+        return 0
+
+
 @lru_cache(maxsize=256)
-def _digest(real: str, identity: tuple[int, ...]) -> str:
-    """What is in a file. It is read again only if it has changed."""
-    with open(os.open(real, _READ), "rb", buffering=0) as file:
-        known = hashlib.sha256()
-        while data := file.read(_PIECE):
-            known.update(data)
-        if _identity(os.fstat(file.fileno())) != identity:
-            raise OSError("it is being replaced")
+def _digest_of(identity: tuple[int, ...], descriptor: _Descriptor) -> str:
+    known, at = hashlib.sha256(), 0
+    while data := os.pread(descriptor, _PIECE, at):
+        known.update(data)
+        at += len(data)
+    if _identity(os.fstat(descriptor)) != identity:
+        raise OSError("it is being replaced")
     return f"sha256:{known.hexdigest()}"

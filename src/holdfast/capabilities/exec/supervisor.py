@@ -20,6 +20,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 _TICK_MS: Final = 50
@@ -36,7 +37,12 @@ def main(connection: int) -> None:
         os.set_inheritable(descriptor, False)
     _control(_SUBREAPER, 1)
     until = time.monotonic() + order["seconds"]
-    child, failure = _start(order)
+    try:
+        os.fchdir(order["folder"])
+    except OSError as error:
+        _tell(connection, "failed", error.errno or 1)
+        return
+    child, failure = _start(order, _confine(order["hidden"]))
     _leave_its_pipes()
     if failure:
         os.waitpid(child, 0)
@@ -66,12 +72,24 @@ def _tell(connection: int, outcome: str, number: int) -> None:
         return
 
 
-def _start(order: dict[str, Any]) -> tuple[int, int]:
+def _confine(hidden: list[Any] | None) -> Callable[[], None]:
+    """Hides what the program shall not see. Gives what the program's process does before it begins."""
+    if hidden is None or not _IS_LINUX:
+        return lambda: None
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    import confinement  # type: ignore[import-not-found] # as a file beside this one: the package would take long to import
+
+    plan = confinement.Plan.read(hidden)
+    is_hidden = confinement.hide(plan)
+    return lambda: confinement.fence(plan, is_hidden=is_hidden)
+
+
+def _start(order: dict[str, Any], confine: Callable[[], None]) -> tuple[int, int]:
     """The program's number, and what the system said if it could not be run."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
-        _become(order, theirs)
+        _become(order, theirs, confine)
     os.close(theirs)
     for descriptor in (order["folder"], order["file"]):
         os.close(descriptor)
@@ -80,7 +98,7 @@ def _start(order: dict[str, Any]) -> tuple[int, int]:
     return child, int(failure or b"0")
 
 
-def _become(order: dict[str, Any], told: int) -> NoReturn:
+def _become(order: dict[str, Any], told: int, confine: Callable[[], None]) -> NoReturn:
     """The program. It begins with no signal ignored or blocked, and can gain no rights that it does not have."""
     try:
         os.setsid()
@@ -89,10 +107,11 @@ def _become(order: dict[str, Any], told: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
-        os.fchdir(order["folder"])
         _limit(order["limits"])
+        confine()
         words, env = order["words"], order["env"]
-        if os.execve in os.supports_fd and not order["is_script"]:
+        if os.execve in os.supports_fd and not order["by_path"]:
+            os.set_inheritable(order["file"], order["is_script"])  # its interpreter opens it by the descriptor's name
             os.execve(order["file"], words, env)  # noqa: S606
         is_there, is_meant = os.stat(order["path"]), os.fstat(order["file"])
         if (is_there.st_dev, is_there.st_ino) == (is_meant.st_dev, is_meant.st_ino):

@@ -93,7 +93,7 @@ def lineage(root: str) -> list[Identity]:
     """A root and all folders above it, from the top. Empty if it is not there."""
     found: list[Identity] = []
     try:
-        os.close(_open_root(root, found, guarded=False))
+        os.close(open_root(root, found, guarded=False))
     except WorktreeNotFound:
         return []
     return found
@@ -118,14 +118,14 @@ def open_below(folder: int, name: str) -> int:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _open_root(root: str, seen: list[Identity] | None = None, *, guarded: bool = True) -> int:
+def open_root(root: str, seen: list[Identity] | None = None, *, guarded: bool = True) -> int:
     """A root, reached through no link. Adds all folders on the way, and it, to what was seen.
 
     `WorktreeNotAllowed` if it is Holdfast's own, unless it is not guarded.
     """
     folder = os.open("/", _PASSED)
     names = [name for name in root.split("/") if name] or ["."]
-    forbidden = protected.forbidden()
+    forbidden = protected.forbidden() if guarded else frozenset()
     try:
         for left in range(len(names) - 1, -2, -1):
             found = os.fstat(folder)
@@ -155,7 +155,7 @@ class Walk:
         self._root = root
         self._hard_links = hard_links
         self._forbidden = protected.forbidden()
-        self._folders = [_open_root(root)]
+        self._folders = [open_root(root)]
         self.names: list[str] = []
         self._links = 0
 

@@ -110,6 +110,19 @@ class _Registry:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.places: tuple[Place, ...] = ()
+        self._union: tuple[list[frozenset[Identity]], frozenset[Identity]] = [], frozenset()
+        """The sets of all places, and what they are together. Replaced as a whole, so that no thread sees a half of it."""
+
+    def identities(self) -> frozenset[Identity]:
+        parts = [place.identities() for place in self.places]
+        if len(parts) == 1:
+            return parts[0]
+        known, union = self._union
+        if len(parts) == len(known) and all(one is other for one, other in zip(parts, known, strict=True)):
+            return union
+        union = frozenset().union(*parts)
+        self._union = parts, union
+        return union
 
     def add(self, places: Iterable[Place]) -> Callable[[], None]:
         added = list(places)
@@ -145,11 +158,9 @@ def protect(
 
     A path that is not a folder is taken for a file, which need not be there yet.
     """
-    places: list[Place] = []
-    if data_dir is not None:
-        places += [Place(path, frozenset({WORKTREES})) for path in _names([data_dir])]
-    places += [Place(path) for path in _names(paths) if _can_be_kept(path)]
-    return _registry.add(places)
+    folders = [] if data_dir is None else [*_names([data_dir])]
+    others = [path for path in _names(paths) if _can_be_kept(path) and not any(_covers(folder, path) for folder in folders)]
+    return _registry.add([*(Place(path, frozenset({WORKTREES})) for path in folders), *map(Place, others)])
 
 
 def _names(paths: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
@@ -158,6 +169,11 @@ def _names(paths: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
         real = os.path.realpath(path)
         link = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         yield from dict.fromkeys((real, link))
+
+
+def _covers(data_dir: str, path: str) -> bool:
+    """Whether a path is protected by being in a data directory."""
+    return path.startswith(f"{data_dir}/") and not path.startswith(f"{data_dir}/{WORKTREES}/")
 
 
 def _can_be_kept(path: str) -> bool:
@@ -172,7 +188,7 @@ def places() -> tuple[Place, ...]:
 
 def forbidden() -> frozenset[Identity]:
     """The identities of all that is registered now."""
-    return frozenset().union(*(place.identities() for place in _registry.places))
+    return _registry.identities()
 
 
 def is_protected(found: os.stat_result, known: frozenset[Identity] | None = None) -> bool:
