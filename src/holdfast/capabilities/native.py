@@ -25,7 +25,7 @@ from uuid import UUID
 from holdfast.capabilities._kinds import arguments, read_config
 from holdfast.capabilities._meter import Meter, is_refusal
 from holdfast.capabilities.state.overlay import Overlay
-from holdfast.domain import EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
+from holdfast.domain import DEFAULT_TENANT, EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
 from holdfast.sandbox import HostError
 from holdfast.store import StoreDamaged, StoreError
 
@@ -73,12 +73,13 @@ class Scope:
         template_id: UUID,
         worktree: str | None,
         *,
+        tenant: str = DEFAULT_TENANT,
         is_stopped: Callable[[], bool] = bool,
         time_left: Callable[[bool], float] = lambda computing: math.inf,
         step: Callable[[], int] = int,
         state: Overlay | None = None,
     ) -> None:
-        self.session_id, self.template_id, self.worktree = session_id, template_id, worktree
+        self.session_id, self.template_id, self.worktree, self.tenant = session_id, template_id, worktree, tenant
         self._is_stopped, self._time_left, self.step = is_stopped, time_left, step
         self._state = state
         self.until = math.inf

@@ -12,6 +12,7 @@ from holdfast.capabilities import resolve_root
 from holdfast.control import _given
 from holdfast.control._edits import which
 from holdfast.control._once import Once
+from holdfast.control._tenancy import TenantRuntime, require_one
 from holdfast.control._versions import Versions
 from holdfast.domain import (
     Budget,
@@ -35,7 +36,7 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import Runtime, StartUp, fresh_seed
+from holdfast.runtime import StartUp, fresh_seed
 from holdfast.sandbox import LibraryLoadFailed, TemplateFailed
 from holdfast.store import Commit, LeaseLost, Reply
 
@@ -72,8 +73,8 @@ class _Wanted(NamedTuple):
 class SessionCreation:
     """The part of `hf.sessions` that makes them."""
 
-    def __init__(self, runtime: Runtime, once: Once, versions: Versions) -> None:
-        self._runtime, self._once, self._versions = runtime, once, versions
+    def __init__(self, runtime: TenantRuntime, once: Once, versions: Versions, token: str = "") -> None:
+        self._runtime, self._once, self._versions, self._token = runtime, once, versions, token
 
     async def create(
         self,
@@ -192,6 +193,7 @@ class SessionCreation:
         if reply is not None:
             commit.reply = reply._replace(outcome={"session_id": str(commit.session.id)})
         runtime.core.committer.commit(commit)
+        runtime.keep(commit.session)
         return commit.session
 
     def _commit(self, wanted: _Wanted, version: TemplateVersion, problem: HoldfastError | None) -> Commit:
@@ -209,6 +211,8 @@ class SessionCreation:
             seed=fresh_seed(),
             budget=wanted.budget,
             worktree=wanted.worktree,
+            tenant=require_one(self._runtime.tenant),
+            token=self._token,
         )
         commit = Commit(session, None, 0, core.token())
         if problem is not None:

@@ -8,6 +8,7 @@ from holdfast.capabilities import check_module, parse_path
 from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control._policy import Policies
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.control._versions import Change, Versions
 from holdfast.domain import (
     Capability,
@@ -24,7 +25,6 @@ from holdfast.domain import (
     parse_id,
 )
 from holdfast.libraries import check_library, is_meant
-from holdfast.runtime import Runtime
 from holdfast.store import Reply
 
 _LONGEST: Final = 200
@@ -35,7 +35,7 @@ _MODES: Final = ("eval",)
 class TemplateEdits:
     """The half of `hf.templates` that edits parts."""
 
-    def __init__(self, runtime: Runtime, once: Once, versions: Versions, policies: Policies) -> None:
+    def __init__(self, runtime: TenantRuntime, once: Once, versions: Versions, policies: Policies) -> None:
         self._runtime, self._once, self._versions, self._policies = runtime, once, versions, policies
 
     # ---- capabilities

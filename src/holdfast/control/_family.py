@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import UUID
 
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.domain import (
     EXECUTION,
     Execution,
@@ -23,7 +24,7 @@ from holdfast.domain import (
     SessionNotFound,
     branch_query_id,
 )
-from holdfast.runtime import Runtime, Turn, branches
+from holdfast.runtime import Turn, branches
 
 _LOOK_S: Final = 1.0
 """Other processes commit too, and nobody tells us."""
@@ -80,7 +81,7 @@ class Member:
 class Family:
     """A run, as it was when it was read."""
 
-    def __init__(self, runtime: Runtime, root: Member) -> None:
+    def __init__(self, runtime: TenantRuntime, root: Member) -> None:
         self._runtime, self.root = runtime, root
 
     @property
@@ -126,7 +127,7 @@ class Family:
 class Families:
     """Reads runs."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: TenantRuntime) -> None:
         self._runtime = runtime
 
     async def read(self, session_id: UUID) -> Family:
@@ -215,7 +216,7 @@ class Families:
 class _Watch:
     """Hears of sessions that move in this process, from when they are added on."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: TenantRuntime) -> None:
         self._runtime = runtime
         self._waits: dict[UUID, contextlib.ExitStack] = {}
         self._moved: set[UUID] = set()

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.domain import Conflict, IdempotencyConflict, InvalidValue, NotFound
-from holdfast.runtime import Runtime
 from holdfast.runtime.plans import plan, planned
 from holdfast.store import Reply
 
@@ -31,7 +31,7 @@ class Once:
     finds it under way, and nothing is done twice.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: TenantRuntime) -> None:
         self._runtime = runtime
         self._under_way: dict[str, tuple[str, asyncio.Task[Any]]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -47,6 +47,7 @@ class Once:
         if key is None:
             return await do(None)
         check_key(key)
+        key = self._runtime.scoped_key(key)
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
         while key in self._under_way:
             theirs, task = self._under_way[key]

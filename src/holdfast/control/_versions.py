@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from holdfast.control._once import Once
+from holdfast.control._tenancy import TenantRuntime, require_one
 from holdfast.domain import (
     HoldfastError,
     InvalidValue,
@@ -27,7 +28,6 @@ from holdfast.domain import (
     new_id,
 )
 from holdfast.libraries import LibraryCache
-from holdfast.runtime import Runtime
 from holdfast.store import Reply
 
 Change = Callable[[TemplateSpec], TemplateSpec]
@@ -42,7 +42,7 @@ _MOST_EDITS: Final = 1000
 class Versions:
     """Makes, edits and picks versions of templates."""
 
-    def __init__(self, runtime: Runtime, once: Once, libraries: LibraryCache | None) -> None:
+    def __init__(self, runtime: TenantRuntime, once: Once, libraries: LibraryCache | None) -> None:
         self._runtime, self._once = runtime, once
         self._libraries = LibraryCache(os.devnull) if libraries is None else libraries
 
@@ -51,7 +51,7 @@ class Versions:
     def create(self, name: str, spec: TemplateSpec, reply: Reply | None) -> Template:
         runtime = self._runtime
         now = int(runtime.settings.clock())
-        template = Template(new_id(), name, 1, now, now)
+        template = Template(new_id(), name, 1, now, now, require_one(runtime.tenant))
         if reply is not None:
             template.id = UUID(self._once.plan(reply, {"template_id": str(template.id)})["template_id"])
         template = self._made(template, named(spec, template.id))

@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final, NamedTuple, Self
 from uuid import UUID
 
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.domain import (
     EXECUTION,
     Event,
@@ -19,7 +20,7 @@ from holdfast.domain import (
     SessionNotFound,
     parse_id,
 )
-from holdfast.runtime import Runtime, RuntimeClosed
+from holdfast.runtime import RuntimeClosed
 from holdfast.store import StoreError, ToldStep
 
 _LOOK_S: Final = 1.0
@@ -47,7 +48,7 @@ class Told(NamedTuple):
 class Events:
     """`hf.events`: follow what happens."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: TenantRuntime) -> None:
         self._runtime = runtime
 
     def follow(
@@ -85,7 +86,7 @@ class Feed:
     If waiting for the next event is cancelled or times out, or the store cannot be reached, nothing is lost: the next call goes on.
     """
 
-    def __init__(self, runtime: Runtime, heartbeat: float | None) -> None:
+    def __init__(self, runtime: TenantRuntime, heartbeat: float | None) -> None:
         self._runtime, self._heartbeat = runtime, heartbeat
         self._loop = asyncio.get_running_loop()
         self._page: deque[Told] = deque()
@@ -182,7 +183,7 @@ class Feed:
 class _ExecutionFeed(Feed):
     """By the events' own numbers."""
 
-    def __init__(self, runtime: Runtime, execution_id: UUID, after: str | None, heartbeat: float | None) -> None:
+    def __init__(self, runtime: TenantRuntime, execution_id: UUID, after: str | None, heartbeat: float | None) -> None:
         if after and not _SEQ.fullmatch(after):
             raise InvalidValue("the cursor of an execution's feed is the seq of an event")
         self._execution_id = execution_id
@@ -224,7 +225,7 @@ class _StepFeed(Feed):
     A cursor is that of a step and the seq of the last event that was told of it. Without seq all of the step was told.
     """
 
-    def __init__(self, runtime: Runtime, session_id: UUID | None, after: str | None, heartbeat: float | None) -> None:
+    def __init__(self, runtime: TenantRuntime, session_id: UUID | None, after: str | None, heartbeat: float | None) -> None:
         found = _CURSOR.fullmatch(after) if after else None
         if after and found is None:
             raise InvalidValue("this is not the cursor of such a feed")
@@ -260,7 +261,7 @@ class _StepFeed(Feed):
         return self._runtime.store.list_steps(session_id=self._session_id, after=self._after, including=including, limit=_STEPS)
 
     def _take(self, step: ToldStep, events: list[Event]) -> None:
-        self._after = step.cursor
+        self._after = step.cursor  # also of one that only stands for those of other tenants
         for event in events:
             self._page.append(Told(f"{step.cursor}.{event.seq}", step.session_id, step.execution_id, event))
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.domain import (
     Budget,
     Event,
@@ -19,7 +20,7 @@ from holdfast.domain import (
     new_id,
     parse_id,
 )
-from holdfast.runtime import OutageWait, Runtime, Start, StartPath, Turn, checked
+from holdfast.runtime import OutageWait, Start, StartPath, Turn, checked
 from holdfast.store import Page, Reply, StoreError
 
 _LARGEST_SOURCE: Final = 16 << 20
@@ -31,7 +32,7 @@ _MOST_EVENTS: Final = 100_000
 class Executions:
     """`hf.executions`: run, wait, cancel, look."""
 
-    def __init__(self, runtime: Runtime, once: Once) -> None:
+    def __init__(self, runtime: TenantRuntime, once: Once) -> None:
         self._runtime, self._once = runtime, once
 
     async def run(

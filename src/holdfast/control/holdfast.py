@@ -14,15 +14,29 @@ from holdfast.capabilities import Called, protect
 from holdfast.control import _given
 from holdfast.control._once import Once
 from holdfast.control._policy import Policies
-from holdfast.control._versions import Versions
+from holdfast.control._tenancy import CURSORS, TenantRuntime
+from holdfast.control._tenant_store import Owners
+from holdfast.control._workflows import workflows_of
 from holdfast.control.events import Events
 from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
+from holdfast.control.scoped import Scoped, Shared
 from holdfast.control.sessions import Sessions
 from holdfast.control.strategies import Strategies
 from holdfast.control.templates import Templates
 from holdfast.control.transcripts import Transcripts
-from holdfast.domain import HoldfastError, Retention, Session, SessionBusy, SessionNotFound, SessionState
+from holdfast.domain import (
+    ALL_TENANTS,
+    DEFAULT_TENANT,
+    HoldfastError,
+    Principal,
+    Retention,
+    Session,
+    SessionBusy,
+    SessionNotFound,
+    SessionState,
+    check_tenant,
+)
 from holdfast.libraries import LibraryCache
 from holdfast.runtime import Close, Function, Observer, Runtime, RuntimeClosed, Settings, Tool, branches
 from holdfast.runtime.core import Core
@@ -30,10 +44,11 @@ from holdfast.runtime.resident import Resident
 from holdfast.sandbox import cache_directory
 from holdfast.store import Store, StoreUnknown, open_store
 from holdfast.store.workflows import SessionStore
-from holdfast.strategies import PackagePath, find_project
+from holdfast.strategies import Catalogue, PackagePath, find_project
 
 _log: Final = logging.getLogger("holdfast")
 _SWEEP_S: Final = 60.0
+_MOST_VIEWS: Final = 1_000
 
 
 async def _opened_store(address: str) -> Store:
@@ -82,6 +97,8 @@ class Holdfast:
         template = await hf.templates.create("first")
         session = await hf.sessions.create("first")
         turn = await hf.executions.run(session.id, "await ask('Who?')")
+
+    Its parts are those of one tenant, by default of `default`; `scoped` gives those of another.
     """
 
     templates: Templates
@@ -106,6 +123,7 @@ class Holdfast:
         packages: PackagePath | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         protected: Iterable[str | os.PathLike[str]] = (),
+        tenant: str = DEFAULT_TENANT,
     ) -> None:
         if not isinstance(address, str) and not hasattr(address, "commit"):
             raise StoreUnknown
@@ -118,8 +136,10 @@ class Holdfast:
         self._packages = _given.some(PackagePath, packages, "packages")
         self._data_dir, self._protected = data_dir, _given.paths(protected, "protected")
         self._unprotect: Callable[[], None] = lambda: None
+        self._tenant = check_tenant(tenant)
         self._runtime: Runtime | None = None
-        self._once: Once | None = None
+        self._tenants: dict[str | None, tuple[TenantRuntime, Once]] = {}
+        self._views: dict[tuple[str, str, bool], Scoped] = {}
         self._sweeper: asyncio.Task[None] | None = None
 
     @classmethod
@@ -136,6 +156,7 @@ class Holdfast:
         packages: PackagePath | None = None,
         data_dir: str | os.PathLike[str] | None = None,
         protected: Iterable[str | os.PathLike[str]] = (),
+        tenant: str = DEFAULT_TENANT,
     ) -> Self:
         """Holdfast on a store: `memory:`, `sqlite:///file`, `postgresql://...`, or one of your own.
 
@@ -145,6 +166,8 @@ class Holdfast:
 
         No script reaches the file of an SQLite store, whatever a template grants. The same holds for a `data_dir`, but for worktrees below
         its folder `worktrees`, and for other folders and files that are `protected`, such as keys of yours.
+
+        `tenant` is whose templates and sessions these are.
         """
         return cls(
             address,
@@ -157,6 +180,7 @@ class Holdfast:
             packages=packages,
             data_dir=data_dir,
             protected=protected,
+            tenant=tenant,
         )
 
     async def __aenter__(self) -> Self:
@@ -179,17 +203,16 @@ class Holdfast:
         except BaseException:
             self._unprotect()
             raise
-        once = self._once = Once(runtime)
         self._runtime = runtime
-        versions = Versions(runtime, once, self._libraries)
+        self._owners, self._secret = Owners(store), await self.secret(CURSORS)
         policies = Policies([function.name for function in self._functions], [tool.name for tool in self._tools])
-        self.templates, self.sessions = Templates(runtime, once, versions, policies), Sessions(runtime, once, versions)
-        self.executions = Executions(runtime, once)
-        self.queries = Queries(runtime, once, self.executions)
-        self.events = Events(runtime)
-        self.strategies = Strategies(runtime, once, self.templates, self.sessions, self.executions, packages)
-        self.transcripts = Transcripts(runtime, once)
-        self.workflows = SessionStore(store)
+        catalogue = Catalogue(packages, runtime.core.shelf.engine)
+        self._shared = Shared(self._libraries, policies, packages, catalogue, lambda: runtime.figures, lambda: runtime.called)
+        self._everything = self.scoped(Principal(ALL_TENANTS), operator=True)
+        own = self.scoped(Principal(self._tenant), operator=True)
+        for part in ("templates", "sessions", "executions", "queries", "events", "strategies", "transcripts"):
+            setattr(self, part, getattr(own, part))
+        self.workflows = workflows_of(store, self._tenant)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_now_and_then())
         return self
 
@@ -200,8 +223,8 @@ class Holdfast:
                 await self._sweeper
         if self._runtime is not None:
             await self._runtime.close()
-        if self._once is not None:
-            await self._once.close()
+        for _, once in self._tenants.values():
+            await once.close()
         self._unprotect()
 
     if not TYPE_CHECKING:
@@ -212,11 +235,31 @@ class Holdfast:
                 self._opened()
             raise AttributeError(name)
 
-    async def summary(self) -> dict[str, Any]:
-        """How many sessions there are in each state, how many are in memory, how many jobs wait, how many are to be recovered."""
+    def scoped(self, principal: Principal, *, operator: bool = False) -> Scoped:
+        """Return the parts of Holdfast as a principal sees them: confined to its tenant, and sessions bear its token.
+
+        With the tenant `*` they are confined to none, for operators. `operator` says whether figures of the whole process may be seen.
+        """
         runtime = self._opened()
-        counts = await runtime.call(runtime.store.count_sessions)
-        return {"sessions": {state.value: counts.get(state, 0) for state in SessionState}} | runtime.figures
+        name = (*principal, operator)
+        found = self._views.get(name)
+        if found is not None:
+            return found
+        tenant = None if principal.tenant == ALL_TENANTS else check_tenant(principal.tenant)
+        if tenant not in self._tenants:
+            confined = TenantRuntime(runtime, tenant, self._owners, self._secret)
+            self._tenants[tenant] = confined, Once(confined)
+        if len(self._views) >= _MOST_VIEWS:
+            self._views.clear()
+        found = self._views[name] = Scoped(*self._tenants[tenant], self._shared, principal, operator=operator)
+        return found
+
+    async def summary(self) -> dict[str, Any]:
+        """How many sessions there are in each state, of all tenants; how many are in memory, how many jobs wait, how many are to be
+        recovered.
+        """
+        self._opened()
+        return await self._everything.summary()
 
     @property
     def store_problem(self) -> str | None:
@@ -253,12 +296,12 @@ class Holdfast:
             return gone
         after: str | None = None
         while True:
-            page = await self.sessions.list(limit=200, after=after)
+            page = await self._everything.sessions.list(limit=200, after=after)
             for session in page.items:
                 with contextlib.suppress(HoldfastError):  # one that is busy, or gone, is looked at next time
                     goes = not await self._is_branch(session)
                     if goes and retention.deletes(session, now):
-                        await self.sessions.delete(session.id)
+                        await self._everything.sessions.delete(session.id)
                         gone["deleted"] += 1
                     elif goes and retention.closes(session, now):
                         gone["closed"] += await self._close_idle(session.id, now)
@@ -270,12 +313,12 @@ class Holdfast:
 
     async def _close_idle(self, session_id: UUID, now: int) -> int:
         runtime, retention = self._opened(), self.retention
-        if not retention.closes(await self.sessions.get(session_id), now):
+        if not retention.closes(await self._everything.sessions.get(session_id), now):
             return 0  # it runs, perhaps for long: the sweep shall not wait for that
         if await runtime.call(self._is_forked, session_id, now):
             return 0
         await runtime.submit(session_id, _CloseIdle(retention, now))
-        await self.sessions.close_branches(session_id)
+        await self._everything.sessions.close_branches(session_id)
         return 1
 
     async def _is_branch(self, session: Session) -> bool:
@@ -283,7 +326,7 @@ class Holdfast:
         if session.family is None:
             return False
         try:
-            await self.sessions.get(session.family.parent)
+            await self._everything.sessions.get(session.family.parent)
         except SessionNotFound:
             return False
         return True
@@ -300,7 +343,7 @@ class Holdfast:
     async def _prune(self, session_id: UUID, now: int) -> int:
         retention = self.retention
         before = None if retention.checkpoints_ms is None else now - retention.checkpoints_ms
-        return await self.sessions.prune(session_id, keep=retention.checkpoints, before=before)
+        return await self._everything.sessions.prune(session_id, keep=retention.checkpoints, before=before)
 
     async def _sweep_now_and_then(self) -> None:
         while True:

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.control.executions import Executions
 from holdfast.domain import Answer, Given, InvalidValue, PendingQueries, Query, QueryKind, QueryState, parse_id, parse_query_id
-from holdfast.runtime import Answers, CancelQuery, Runtime, Turn, branches, checked
+from holdfast.runtime import Answers, CancelQuery, Turn, branches, checked
 from holdfast.store import Page, Reply
 
 _MOST_COUNTS: Final = 20
@@ -24,7 +25,7 @@ class Queries:
     An answer is bound to one query. The same answer again is accepted and changes nothing; another one raises `AnswerConflict`.
     """
 
-    def __init__(self, runtime: Runtime, once: Once, executions: Executions) -> None:
+    def __init__(self, runtime: TenantRuntime, once: Once, executions: Executions) -> None:
         self._runtime, self._once, self._executions = runtime, once, executions
 
     async def answer(
@@ -149,7 +150,7 @@ class Queries:
 
 
 async def bound(
-    runtime: Runtime, session_id: UUID, answers: Sequence[tuple[int | None, Answer]]
+    runtime: TenantRuntime, session_id: UUID, answers: Sequence[tuple[int | None, Answer]]
 ) -> Sequence[tuple[int | None, Answer]]:
     """Answers with the query that each is for, where that would not be sure when their turn has come.
 

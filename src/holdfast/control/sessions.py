@@ -155,7 +155,7 @@ class Sessions(SessionCreation):
         meta = _given.mapping(meta, "meta")
 
         async def do(reply: Reply | None) -> Sequence[Session]:
-            return await self._once.whole(self._fork(session_id, Fork(checkpoint, count, name, meta, reply)))
+            return await self._once.whole(self._fork(session_id, Fork(checkpoint, count, name, meta, reply, self._token)))
 
         async def again(outcome: dict[str, Any]) -> Sequence[Session]:
             return [await self._made(fork) for fork in outcome["session_ids"]]
@@ -241,7 +241,7 @@ class Sessions(SessionCreation):
 
     def _diff(self, session_id: UUID, before: int, after: int | None) -> dict[str, Any]:
         core = self._runtime.core
-        session = core.store.get_session(session_id)
+        session = self._runtime.store.get_session(session_id)
         shelved = core.shelf.get(session.template_id, session.template_version)
         later = session.head if after is None else after
         found = [globals_at(core, shelved, Origin(session_id, number)) for number in (before, later)]

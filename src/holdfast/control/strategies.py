@@ -17,6 +17,7 @@ from holdfast.control import _given
 from holdfast.control._exchanges import exchanges
 from holdfast.control._family import Asked, Families, Family, Member
 from holdfast.control._once import Once, check_key
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.control.answering import Answerer, Response
 from holdfast.control.executions import Executions, check_start
 from holdfast.control.queries import bound, given_answer
@@ -46,7 +47,7 @@ from holdfast.domain import (
     parse_id,
     replies,
 )
-from holdfast.runtime import Answers, Runtime, Turn, branches, checked
+from holdfast.runtime import Answers, Turn, branches, checked
 from holdfast.runtime.core import Core
 from holdfast.runtime.resident import Resident
 from holdfast.store import Commit, Reply
@@ -87,17 +88,18 @@ class Strategies:
 
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: TenantRuntime,
         once: Once,
         templates: Templates,
         sessions: Sessions,
         executions: Executions,
         packages: PackagePath,
+        catalogue: Catalogue,
     ) -> None:
         self._runtime, self._once, self._templates = runtime, once, templates
         self._sessions, self._executions, self._packages = sessions, executions, packages
         self._families = Families(runtime)
-        self._catalogue = Catalogue(packages, runtime.core.shelf.engine)
+        self._catalogue = catalogue
 
     # ---- running -------------------------------------------------------------------------------------------------------------------
 
@@ -328,7 +330,7 @@ class Strategies:
     def _check_fork(self, session_id: UUID, checkpoint: int | None, key: str | None) -> None:
         """Refuses what would be no run, unless it was made before. On a thread."""
         store = self._runtime.store
-        if isinstance(key, str) and store.get_reply(key) is not None:
+        if isinstance(key, str) and store.get_reply(self._runtime.scoped_key(key)) is not None:
             return
         session = store.get_session(session_id)
         number = session.head if checkpoint is None else checkpoint

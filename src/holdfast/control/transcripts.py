@@ -14,6 +14,7 @@ from holdfast.control import _given
 from holdfast.control._exchanges import exchanges
 from holdfast.control._family import Asked
 from holdfast.control._once import Once
+from holdfast.control._tenancy import TenantRuntime
 from holdfast.control.plain import moment, some_moment
 from holdfast.domain import (
     Execution,
@@ -24,7 +25,7 @@ from holdfast.domain import (
     parse_id,
     replies,
 )
-from holdfast.runtime import AddNote, Runtime, branches, count_notes, notes_of
+from holdfast.runtime import AddNote, branches, count_notes, notes_of
 from holdfast.store import Reply, StrategyFigures
 
 _HINT: Final = 100
@@ -39,7 +40,7 @@ Json = dict[str, Any]
 class Transcripts:
     """`hf.transcripts`: list, get, export, note, stats."""
 
-    def __init__(self, runtime: Runtime, once: Once) -> None:
+    def __init__(self, runtime: TenantRuntime, once: Once) -> None:
         self._runtime, self._once = runtime, once
 
     async def list(self, *, strategy: str | None = None, limit: int = 50, after: str | None = None) -> Json:

@@ -7,6 +7,7 @@ template goes away with that.
 from uuid import UUID
 
 from holdfast.domain._errors import InvalidValue
+from holdfast.domain._principal import DEFAULT_TENANT, check_tenant
 
 _LONGEST = 100
 
@@ -21,9 +22,14 @@ def template_root(template_id: UUID) -> str:
     return f"template/{template_id}/"
 
 
-def shared_root(name: str) -> str:
-    """Where what all templates share that name it lies."""
-    return f"shared/{check_namespace(name)}/"
+def shared_root(name: str, tenant: str = DEFAULT_TENANT) -> str:
+    """Where what all templates of a tenant share that name it lies.
+
+    >>> shared_root("team"), shared_root("team", "a")
+    ('shared/team/', 'tenant/a/shared/team/')
+    """
+    shared = f"shared/{check_namespace(name)}/"
+    return shared if tenant == DEFAULT_TENANT else f"tenant/{check_tenant(tenant)}/{shared}"
 
 
 def hidden_root(root: str, part: str = "") -> str:

@@ -145,6 +145,8 @@ def _commit(core: Core, resident: Resident, query: Query, index: int, origin: Or
         worktree=source.worktree,
         family=Family(root, source.id, query.number, index, depth + 1),
         usage=source.usage.forked(source.id),
+        tenant=source.tenant,
+        token=source.token,
     )
     born = query.copy()
     born.session_id, born.execution_id, born.asked_at, born.deadline, born.started_at = branch, execution.id, now, None, None

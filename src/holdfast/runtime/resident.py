@@ -139,6 +139,7 @@ class Resident:
             self.id,
             self.session.template_id,
             None if worktree is None else worktree.path,
+            tenant=self.session.tenant,
             is_stopped=self._is_stopped,
             time_left=self._time_left,
             step=lambda: self.session.steps,

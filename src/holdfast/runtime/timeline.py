@@ -204,9 +204,17 @@ class Fork(Job):
     repeatable: ClassVar[bool] = False  # without a key nothing tells whether the forks are there
 
     def __init__(
-        self, number: int | None, count: int, name: str | None, meta: dict[str, Any], reply: Reply | None = None
+        self,
+        number: int | None,
+        count: int,
+        name: str | None,
+        meta: dict[str, Any],
+        reply: Reply | None = None,
+        token: str | None = None,
     ) -> None:
         self._number, self._count, self._name, self._meta, self._reply = number, count, name, meta, reply
+        self._token = token
+        """Id of the token that asks for the forks; None: that of the session."""
         self.forks: list[Session] = []
         self.wait_for_tools = False
         """Whether what they wait for may be a tool of this process, which is begun at once then."""
@@ -271,6 +279,8 @@ class Fork(Job):
             queries=max([source.queries, *(query.number for query in place.queries)]),
             worktree=source.worktree,
             usage=source.usage.forked(source.id),
+            tenant=source.tenant,
+            token=source.token if self._token is None else self._token,
         )
         commit = Commit(session, None, 0, core.token())
         if place.execution is not None:

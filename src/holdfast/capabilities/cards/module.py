@@ -121,7 +121,7 @@ class Card(NativeModule):
 
     def __init__(self, scope: Scope, config: CardConfig) -> None:
         super().__init__(scope, config)
-        root = template_root(scope.template_id) if config.namespace is None else shared_root(config.namespace)
+        root = template_root(scope.template_id) if config.namespace is None else shared_root(config.namespace, scope.tenant)
         self._shelf = Shelf(scope, hidden_root(root, _PART), config.max_cards, config.max_bytes)
 
     @effect(EffectKind.STATE)

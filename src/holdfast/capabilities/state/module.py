@@ -94,7 +94,7 @@ class State(NativeModule):
         if config.session:
             self._root = session_root(scope.session_id)
         elif config.namespace is not None:
-            self._root = shared_root(config.namespace)
+            self._root = shared_root(config.namespace, scope.tenant)
         else:
             self._root = template_root(scope.template_id)
 
