@@ -262,7 +262,7 @@ async def test_a_name_that_becomes_free_while_it_is_looked_at_is_given(
         get = store.get_template
         looks: list[int] = []
 
-        def look(which: Any) -> Template:
+        def look(which: Any, **_: Any) -> Template:
             looks.append(1)
             if late and len(looks) == 1:
                 raise TemplateNotFound

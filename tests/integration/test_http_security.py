@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from holdfast.control import Executions, Sessions
 from tests.daemon import NO_TLS
 from tests.http_server import Served, served
 
@@ -481,8 +482,8 @@ def test_what_is_our_fault_is_not_told(server: Served, api: httpx2.Client, monke
     async def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("secret /etc/holdfast at line 7")
 
-    monkeypatch.setattr(server.hf.sessions, "get", broken)
-    monkeypatch.setattr(server.hf.executions, "run", broken)
+    monkeypatch.setattr(Sessions, "get", broken)
+    monkeypatch.setattr(Executions, "run", broken)
     for response in (api.get(f"/sessions/{_ID}"), api.post("/executions/repl", json={"session_id": _ID, "input": "1"})):
         error = refused(response, 500, "INTERNAL")
         assert "secret" not in json.dumps(error)

@@ -25,12 +25,15 @@ def serve(flags: Mapping[str, Any], json: bool) -> int:
 
 def make_app(hf: "Holdfast", config: "Config", tokens: "Tokens | None") -> "App":
     """All that a daemon serves: the API, and MCP beside it."""
+    from holdfast.domain import ALL_TENANTS, InvalidValue
     from holdfast.http import create_app
     from holdfast.mcp import Caller, Endpoint
 
     def caller(scope: Any) -> Caller:
-        found = scope["holdfast"].caller
-        return Caller(found.id, found.scopes)
+        call = scope["holdfast"]
+        if call.tenant == ALL_TENANTS:
+            raise InvalidValue("name one tenant: a tool is about the runs of one")
+        return Caller(call.caller.id, call.caller.scopes, call.tenant, call.caller.is_operator)
 
     mcp = Endpoint(hf, caller, state_s=config.mcp_state_s, body_limit=config.body_limit_kb * 1024)
     return create_app(hf, config, tokens, {"/mcp": mcp})

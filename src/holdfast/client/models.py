@@ -519,10 +519,10 @@ class Summary(Resource):
     active_sessions: int
     active_session_ids: tuple[str, ...] = ()
     sessions: dict[str, int] = {}
-    resident: int = 0
-    hibernated: int = 0
-    waiting: int = 0
-    recovered: int = 0
+    resident: int | None = None
+    hibernated: int | None = None
+    waiting: int | None = None
+    recovered: int | None = None
     memory_bytes: int | None = None
 
 

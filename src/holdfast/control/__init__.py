@@ -7,17 +7,20 @@ Begin with `Holdfast`.
 
 from holdfast.control._family import Asked
 from holdfast.control._policy import Permission
+from holdfast.control._worktree_roots import TENANT
 from holdfast.control.answering import Answerer, PromptUnknown, Recorded, Response
 from holdfast.control.events import Events, Feed, Told
 from holdfast.control.executions import Executions
 from holdfast.control.holdfast import Holdfast
 from holdfast.control.queries import Queries
+from holdfast.control.scoped import Scoped
 from holdfast.control.sessions import Sessions
 from holdfast.control.strategies import Strategies
 from holdfast.control.templates import Templates
 from holdfast.control.transcripts import Transcripts
 
 __all__ = [
+    "TENANT",
     "Answerer",
     "Asked",
     "Events",
@@ -29,6 +32,7 @@ __all__ = [
     "Queries",
     "Recorded",
     "Response",
+    "Scoped",
     "Sessions",
     "Strategies",
     "Templates",

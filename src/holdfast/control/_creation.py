@@ -2,9 +2,7 @@
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -14,6 +12,7 @@ from holdfast.control._edits import which
 from holdfast.control._once import Once
 from holdfast.control._tenancy import TenantRuntime, require_one
 from holdfast.control._versions import Versions
+from holdfast.control._worktree_roots import check_below
 from holdfast.domain import (
     Budget,
     ErrorEntry,
@@ -94,7 +93,8 @@ class SessionCreation:
         template is missing, the session is there as well, crashed, and this raises: `error.details` has its id. No session is left by
         `TemplateInactive`, `WorktreeNotFound`, and `StartupFailed` where the template runs files of a worktree and none is given.
 
-        With `worktree_roots` the worktree must be a folder below one of these, after all links: otherwise `WorktreeNotAllowed`.
+        With `worktree_roots` the worktree must be a folder below one of these, after all links: otherwise `WorktreeNotAllowed`. A root
+        with `{tenant}` in it is each tenant's own; others are the default tenant's.
         """
         meta = _given.mapping(meta, "meta")
         _given.name(name)
@@ -177,7 +177,7 @@ class SessionCreation:
         version = self._versions.pick(wanted.template, wanted.version)
         if wanted.worktree is not None:
             try:
-                wanted = wanted._replace(worktree=wanted.worktree._replace(path=_root(wanted.worktree.path, wanted.roots)))
+                wanted = wanted._replace(worktree=wanted.worktree._replace(path=self._root(wanted.worktree.path, wanted.roots)))
             except (WorktreeNotAllowed, WorktreeNotFound) as error:
                 raise error.with_details(template_id=str(version.template_id)) from None
         elif version.spec.files:
@@ -195,6 +195,16 @@ class SessionCreation:
         runtime.core.committer.commit(commit)
         runtime.keep(commit.session)
         return commit.session
+
+    def _root(self, path: str, roots: tuple[str, ...] | None) -> str:
+        """A worktree that is below one of some folders. Whether there is one elsewhere is not told."""
+        if roots is None:
+            return resolve_root(path)
+        tenant = require_one(self._runtime.tenant)
+        check_below(path, roots, tenant)
+        found = resolve_root(path)
+        check_below(found, roots, tenant)  # a link may have been changed since
+        return found
 
     def _commit(self, wanted: _Wanted, version: TemplateVersion, problem: HoldfastError | None) -> Commit:
         """The new session: ready, about to start, or crashed by something that went wrong before."""
@@ -230,22 +240,3 @@ def _check_worktree(worktree: Worktree | None) -> None:
     for name, value in {} if worktree is None else worktree._asdict().items():
         if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST * (4 if name == "path" else 1):
             raise InvalidValue(f"{name} of a worktree must be text, which is not blank and not too long")
-
-
-def _root(path: str, roots: tuple[str, ...] | None) -> str:
-    """A worktree that is below one of some folders. Whether there is one elsewhere is not told."""
-    if roots is not None:
-        _check_below(path, roots)
-    found = resolve_root(path)
-    if roots is not None:
-        _check_below(found, roots)  # a link may have been changed since
-    return found
-
-
-def _check_below(path: str, roots: tuple[str, ...]) -> None:
-    try:
-        folder = PurePath(os.path.realpath(path))
-    except (OSError, ValueError):  # a name that no file can have
-        raise WorktreeNotAllowed from None
-    if not any(PurePath(os.path.realpath(root)) in folder.parents for root in roots):
-        raise WorktreeNotAllowed

@@ -109,6 +109,8 @@ class Holdfast:
     strategies: Strategies
     transcripts: Transcripts
     workflows: SessionStore
+    own: Scoped
+    """The same parts, as `scoped` gives them for the tenant that this was opened with."""
 
     def __init__(
         self,
@@ -203,13 +205,18 @@ class Holdfast:
         except BaseException:
             self._unprotect()
             raise
-        self._runtime = runtime
-        self._owners, self._secret = Owners(store), await self.secret(CURSORS)
+        self._runtime, self._tenants, self._views = runtime, {}, {}
+        try:
+            self._owners, self._secret = Owners(store), await self.secret(CURSORS)
+        except BaseException:
+            await runtime.close()
+            self._unprotect()
+            raise
         policies = Policies([function.name for function in self._functions], [tool.name for tool in self._tools])
         catalogue = Catalogue(packages, runtime.core.shelf.engine)
         self._shared = Shared(self._libraries, policies, packages, catalogue, lambda: runtime.figures, lambda: runtime.called)
         self._everything = self.scoped(Principal(ALL_TENANTS), operator=True)
-        own = self.scoped(Principal(self._tenant), operator=True)
+        own = self.own = self.scoped(Principal(self._tenant), operator=True)
         for part in ("templates", "sessions", "executions", "queries", "events", "strategies", "transcripts"):
             setattr(self, part, getattr(own, part))
         self.workflows = workflows_of(store, self._tenant)

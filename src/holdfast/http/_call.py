@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.types import Receive
 
+from holdfast.control import Holdfast, Scoped
+from holdfast.domain import ALL_TENANTS, DEFAULT_TENANT, InvalidValue, Principal, check_tenant
 from holdfast.http._errors import RequestForbidden, Unauthenticated
 
 if TYPE_CHECKING:
@@ -25,9 +27,12 @@ class Caller:
     id: str
     scopes: frozenset[str]
     token: "Token | None" = None
+    tenant: str = DEFAULT_TENANT
+    is_operator: bool = False
+    """Whether it administers all tenants: an administrator of the default tenant."""
 
 
-ANYONE: Final = Caller("anyone", frozenset(SCOPES))
+ANYONE: Final = Caller("anyone", frozenset(SCOPES), is_operator=True)
 
 
 @dataclass(slots=True)
@@ -37,6 +42,8 @@ class Call:
     request_id: str
     method: str
     caller: Caller | None = None
+    tenant: str = DEFAULT_TENANT
+    """Whose objects the request is about: the caller's tenant, or the one that an operator names."""
     headers: dict[bytes, bytes] = field(default_factory=dict)
     body: bytes = b""
     route: str = "unmatched"
@@ -57,6 +64,30 @@ class Call:
             raise Unauthenticated
         if scope not in self.caller.scopes:
             raise RequestForbidden(f"this needs a token with the scope {scope}")
+
+    def require_operator(self) -> None:
+        """Raise unless the caller administers all tenants."""
+        if self.caller is None or not self.caller.is_operator:
+            raise RequestForbidden("this needs an administrator of the default tenant")
+
+    def view(self, hf: Holdfast) -> Scoped:
+        """Return Holdfast as the caller sees it. Routes that are open to everybody see nothing that belongs to a tenant."""
+        if self.caller is None:
+            return hf.own
+        return hf.scoped(Principal(self.tenant, self.caller.id), operator=self.caller.is_operator)
+
+    def name_tenant(self, name: str | None) -> None:
+        """Take the tenant from the caller, or from the header by which an operator names one."""
+        if self.caller is None:
+            return
+        self.tenant = self.caller.tenant
+        if name is None or name == self.tenant:
+            return
+        if not self.caller.is_operator:
+            raise RequestForbidden("only an administrator of the default tenant may name another tenant")
+        if name == ALL_TENANTS and self.method not in ("GET", "HEAD"):
+            raise InvalidValue("name one tenant: only lists and reads are about all of them")
+        self.tenant = name if name == ALL_TENANTS else check_tenant(name)
 
 
 def call_of(scope: Any) -> Call:

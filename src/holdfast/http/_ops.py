@@ -11,7 +11,7 @@ from holdfast._version import VERSION
 from holdfast.domain import HoldfastError, SessionState
 from holdfast.http import _examples, _metrics
 from holdfast.http._answers import Json
-from holdfast.http._call import READ
+from holdfast.http._call import ADMIN, READ
 from holdfast.http._metrics import gauge, module_calls
 from holdfast.http._routes import Asked, Counted, Hf, NoBody, Routes
 from holdfast.http.models import _ops as models
@@ -71,7 +71,9 @@ async def version() -> Json:
 
 @routes.add("GET", "/runtime/summary", READ, models.Summary, example=_examples.SUMMARY)
 async def runtime_summary(hf: Hf) -> Json:
-    """How many sessions there are in each state, how many are in memory, and how many jobs wait."""
+    """How many sessions the tenant has in each state. For administrators of the default tenant also how many are in memory, and how many
+    jobs wait, in the whole process; others see null there.
+    """
     found = await hf.summary()
     active = sum(found["sessions"][state.value] for state in _ACTIVE)
     page = await hf.sessions.list(states=_ACTIVE, limit=_MOST_IDS)
@@ -80,18 +82,19 @@ async def runtime_summary(hf: Hf) -> Json:
             "active_sessions": active,
             "active_session_ids": sorted(str(session.id) for session in page.items),
             "sessions": found["sessions"],
-            "resident": found["resident"],
-            "hibernated": max(0, active - found["resident"]),
-            "waiting": found["waiting"],
-            "recovered": found["recovered"],
-            "memory_bytes": memory_bytes(),
+            "resident": found.get("resident"),
+            "hibernated": max(0, active - found["resident"]) if hf.is_operator else None,
+            "waiting": found.get("waiting"),
+            "recovered": found.get("recovered"),
+            "memory_bytes": memory_bytes() if hf.is_operator else None,
         }
     )
 
 
-@routes.add("GET", "/metrics", READ, str, example="session_creates_total 3\n", extra={"text": _metrics.TYPE})
-async def metrics(hf: Hf, counted: Counted) -> Response:
-    """Figures for Prometheus."""
+@routes.add("GET", "/metrics", ADMIN, str, example="session_creates_total 3\n", extra={"text": _metrics.TYPE})
+async def metrics(hf: Hf, call: Asked, counted: Counted) -> Response:
+    """Figures for Prometheus, of all tenants: for administrators of the default tenant."""
+    call.require_operator()
     found = await hf.summary()
     by_state: dict[tuple[str, ...], float] = {(state,): count for state, count in found["sessions"].items()}
     text = counted.text(

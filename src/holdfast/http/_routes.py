@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.control import Holdfast
+from holdfast.control import Holdfast, Scoped
 from holdfast.http import _body
 from holdfast.http._call import Call, call_of
 from holdfast.http._errors import InvalidRequest, answer_to, method_not_allowed, refusal_of_parameters
@@ -32,9 +32,9 @@ Handler = Callable[..., Awaitable[Any]]
 # What handlers depend on is asynchronous although it never waits: FastAPI would call it on a thread otherwise.
 
 
-async def _holdfast(request: Request) -> Holdfast:
+async def _holdfast(request: Request) -> Scoped:
     hf: Holdfast = request.app.state.hf
-    return hf
+    return call_of(request.scope).view(hf)
 
 
 async def _metrics(request: Request) -> Metrics:
@@ -46,7 +46,8 @@ async def _call(request: Request) -> Call:
     return call_of(request.scope)
 
 
-Hf = Annotated[Holdfast, Depends(_holdfast)]
+Hf = Annotated[Scoped, Depends(_holdfast)]
+"""Holdfast as the caller sees it: confined to the tenant that the request is about."""
 Asked = Annotated[Call, Depends(_call)]
 Counted = Annotated[Metrics, Depends(_metrics)]
 
@@ -172,9 +173,9 @@ class HotRoute(ApiRoute):
                 given = given | self._parsed_queries(Request(scope))
             if plan.hot is not None and plan.hot is not NoBody:
                 body = _body.parsed(plan.hot, _body.plain(call.body))
-                answer = await plan.handler(self.hf, call, body, **given)
+                answer = await plan.handler(call.view(self.hf), call, body, **given)
             else:
-                answer = await plan.handler(self.hf, call, **given)
+                answer = await plan.handler(call.view(self.hf), call, **given)
         except Exception as error:  # noqa: BLE001 - as the handlers of FastAPI's routes do
             answer = answer_to(error, call.request_id)
         await send({"type": "http.response.start", "status": answer.status_code, "headers": answer.raw_headers})

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _BODIES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-_OURS: Final = [b"authorization", b"content-type", b"idempotency-key", b"last-event-id", b"prefer", b"x-request-id"]
+_OURS: Final = [
+    b"authorization",
+    b"content-type",
+    b"idempotency-key",
+    b"last-event-id",
+    b"prefer",
+    b"x-request-id",
+    b"x-holdfast-tenant",
+]
 _MCP: Final = [b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"]
 _CORS: Final = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
@@ -44,6 +52,9 @@ _EXPOSED: Final = (
     b"access-control-expose-headers",
     b"link, mcp-session-id, preference-applied, retry-after, x-next-cursor, x-request-id",
 )
+
+TENANT_HEADER: Final = b"x-holdfast-tenant"
+"""By which an operator names the tenant that a request is about."""
 
 Done = Callable[[Call, float], None]
 
@@ -105,6 +116,8 @@ class Gate:
         path = scope["path"]
         if call.caller is None and path not in self._public:
             raise Unauthenticated
+        named = headers.get(TENANT_HEADER)
+        call.name_tenant(None if named is None else named.decode("latin-1"))
         if "\n" in path:  # which the end of a route's pattern would overlook
             raise NotFound("there is no such path")
         if call.method == "HEAD":
@@ -137,7 +150,7 @@ class Gate:
         if kind.lower() != b"bearer":
             return None
         token = self._tokens.verify(secret.strip().decode("latin-1"))
-        return None if token is None else Caller(token.id, token.granted, token)
+        return None if token is None else Caller(token.id, token.granted, token, token.tenant, token.is_operator)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         given = headers.get(b"content-length")
@@ -155,7 +168,9 @@ class Gate:
         return await _body.read(receive, length, self._most, self._patience)
 
 
-_ONCE: Final = frozenset({b"host", b"authorization", b"content-type", b"content-length", b"origin", b"idempotency-key"})
+_ONCE: Final = frozenset(
+    {b"host", b"authorization", b"content-type", b"content-length", b"origin", b"idempotency-key", TENANT_HEADER}
+)
 
 
 def _headers(raw: Any) -> tuple[dict[bytes, bytes], bytes]:

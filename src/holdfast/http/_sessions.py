@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Query
 from starlette.requests import Request
 
-from holdfast.control import plain
+from holdfast.control import TENANT, plain
 from holdfast.domain import Budget, HoldfastError, InvalidValue, SessionState, StartupFailed, Worktree
 from holdfast.http import _examples
 from holdfast.http._answers import Json
-from holdfast.http._call import ADMIN, READ, RUN, call_of
+from holdfast.http._call import READ, RUN, call_of
 from holdfast.http._params import Key, Listed, SessionId
 from holdfast.http._routes import Counted, Hf, Routes
 from holdfast.http.models import _base
@@ -42,7 +42,10 @@ async def _roots(request: Request) -> tuple[str, ...] | None:
     config, caller = request.app.state.config, call_of(request.scope).caller
     if config.worktree_roots:
         return tuple(config.worktree_roots)
-    return None if caller is not None and ADMIN in caller.scopes else (str(config.data_dir / "worktrees"),)
+    if caller is not None and caller.is_operator:
+        return None
+    own = str(config.data_dir / "worktrees")
+    return own, f"{own}/tenants/{TENANT}"
 
 
 @routes.add("GET", "/sessions", READ, list[models.Session], errors=("TEMPLATE_NOT_FOUND",), example=[_examples.SESSION])

@@ -7,8 +7,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from holdfast.capabilities import read_file, resolve_root
-from holdfast.control import Holdfast, Response, plain
+from holdfast.control import Holdfast, Response, Scoped, plain
 from holdfast.domain import Budget, InvalidId, InvalidValue, parse_id
+from holdfast.mcp._rights import view
 from holdfast.mcp._under_way import Run
 
 Json = dict[str, Any]
@@ -20,8 +21,13 @@ class Calls:
     """The tools, by their names, over an opened Holdfast. `root` is the folder below which scripts may be named as files; None is none."""
 
     def __init__(self, hf: Holdfast, root: str | None = None) -> None:
-        self._hf = hf
+        self._whole = hf
         self._root = None if root is None else resolve_root(root)
+
+    @property
+    def _hf(self) -> Scoped:
+        """Holdfast as whoever calls sees it."""
+        return view(self._whole)
 
     async def __call__(self, tool: str, given: Json, key: str | None, run: Run) -> Json:
         """`key` makes it happen once; `run` is told which run this is about."""

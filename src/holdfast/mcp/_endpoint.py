@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.control import Holdfast
+from holdfast.domain import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from holdfast.mcp._http import Serving
@@ -21,6 +22,8 @@ class Caller(NamedTuple):
 
     id: str
     scopes: frozenset[str]
+    tenant: str = DEFAULT_TENANT
+    is_operator: bool = False
 
 
 class Endpoint:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from holdfast.control import Holdfast
+from holdfast.mcp._rights import token_of
 from holdfast.mcp._server import Strategies, serving_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Serving:
 
     async def __call__(self, scope: Any, receive: Any, send: Any, caller: "Caller") -> None:
         # The SDK binds sessions, and what it seals, to this: neither is good for anybody else.
-        token = AccessToken(token="", client_id=caller.id, scopes=sorted(caller.scopes))
+        token = token_of(caller)
         # There is nothing to go on from in a stream that carries nothing, and the SDK would not answer at all.
         headers = [(name, value) for name, value in scope["headers"] if name != b"last-event-id"]
         await self._app({**scope, "headers": headers, "user": AuthenticatedUser(token)}, receive, send)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
-from holdfast.control import Holdfast, Told
+from holdfast.control import Scoped, Told
 from holdfast.domain import EventType, HoldfastError
 from holdfast.mcp._plain import shown
 
@@ -18,7 +18,7 @@ _QUIET_S: Final = 0.001
 class Progress:
     """Follows the events of a session while a call is under way. A session that is made by the call is followed from its beginning."""
 
-    def __init__(self, hf: Holdfast, report: Report) -> None:
+    def __init__(self, hf: Scoped, report: Report) -> None:
         self._hf, self._report = hf, report
         self._session_id: UUID | None = None
         self._cursor: str | None = None

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from holdfast.control import Holdfast
+from holdfast.control import Scoped
 from holdfast.domain import NotFound
 from holdfast.mcp._plain import shown
 
@@ -43,7 +43,7 @@ TEMPLATES: Final = [
 ]
 
 
-async def read(hf: Holdfast, uri: str) -> types.TextResourceContents:
+async def read(hf: Scoped, uri: str) -> types.TextResourceContents:
     """The text at an address. `NotFound`, also for what looks like none of ours."""
     match = _ADDRESS.fullmatch(uri)
     if match is None:

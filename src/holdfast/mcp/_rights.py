@@ -1,14 +1,52 @@
-"""What whoever sent a message may do: what their token allows. Over pipes it is the user, who may do everything."""
+"""What whoever sent a message may do and see: what their token allows, of their tenant. Over pipes the user may do everything."""
+
+from typing import TYPE_CHECKING
 
 from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.auth.provider import AccessToken
 
-from holdfast.domain import Forbidden
+from holdfast.control import Holdfast, Scoped
+from holdfast.domain import DEFAULT_TENANT, Forbidden, Principal
+
+if TYPE_CHECKING:
+    from holdfast.mcp._endpoint import Caller
+
+
+class CallerToken(AccessToken):
+    """A token of the daemon, as the SDK carries it along."""
+
+    tenant: str
+    token_id: str
+    is_operator: bool
+
+
+def token_of(caller: "Caller") -> CallerToken:
+    """Return what the SDK keeps of a caller. It binds connections to the client id, which therefore has the tenant in it."""
+    client = caller.id if caller.tenant == DEFAULT_TENANT else f"{caller.tenant}/{caller.id}"
+    return CallerToken(
+        token="",
+        client_id=client,
+        scopes=sorted(caller.scopes),
+        tenant=caller.tenant,
+        token_id=caller.id,
+        is_operator=caller.is_operator,
+    )
 
 
 def caller_id() -> str:
     """Who it is. Nobody has a name over pipes, where there is only one."""
     token = get_access_token()
     return "" if token is None else token.client_id
+
+
+def view(hf: Holdfast) -> Scoped:
+    """Return Holdfast as whoever sent the message sees it."""
+    token = get_access_token()
+    if token is None:
+        return hf.own
+    if not isinstance(token, CallerToken):
+        raise Forbidden("this needs a token of the daemon")
+    return hf.scoped(Principal(token.tenant, token.token_id), operator=token.is_operator)
 
 
 def may(scope: str) -> bool:

@@ -21,7 +21,7 @@ from holdfast.mcp._calls import Calls, Json, names_queries, session_of
 from holdfast.mcp._errors import told
 from holdfast.mcp._plain import shown
 from holdfast.mcp._progress import Progress
-from holdfast.mcp._rights import caller_id, may, require
+from holdfast.mcp._rights import caller_id, may, require, view
 from holdfast.mcp._rounds import MOST_ROUNDS, Abilities, Round, answers
 from holdfast.mcp._tools import ANSWER, INSTRUCTIONS, READ, TOOLS, Tool
 from holdfast.mcp._under_way import Run, UnderWay, connection_of
@@ -100,7 +100,7 @@ class Strategies:
 
     async def _go_on(self, ctx: Context, began: Round, given: types.InputResponses) -> Outcome:
         """The same call again, with what the client was asked. What it left open is told as `needs_response`."""
-        runs = self._hf.strategies
+        runs = view(self._hf).strategies
         asked = [one for one in await runs.asked(began.session_id) if one.id in began.queries]
         responses = answers(asked, given)
         reply = await runs.resume(began.session_id, responses)
@@ -115,7 +115,7 @@ class Strategies:
         """Asks the client what a run asks, if it can be asked that and has not been asked too often; else tells it to answer."""
         abilities = Abilities.of(ctx.protocol_version, ctx.session.client_capabilities)
         if abilities and number <= MOST_ROUNDS and may(ANSWER):
-            asked = await self._hf.strategies.asked(reply["session_id"])
+            asked = await view(self._hf).strategies.asked(reply["session_id"])
             requests = abilities.requests(asked)
             if requests is not None:
                 state = Round(reply["session_id"], tuple(requests), number).text()
@@ -125,7 +125,7 @@ class Strategies:
     async def _progress(self, ctx: Context, tool: Tool, run: Run) -> Progress | None:
         if tool.scope == READ or "progressToken" not in _meta(ctx):
             return None
-        progress = Progress(self._hf, ctx.session.report_progress)
+        progress = Progress(view(self._hf), ctx.session.report_progress)
         if run.session_id is not None:
             try:
                 await progress.follow(run.session_id)
@@ -161,7 +161,7 @@ class Strategies:
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
             require(READ)
-            return types.ReadResourceResult(contents=[await _resources.read(self._hf, params.uri)])
+            return types.ReadResourceResult(contents=[await _resources.read(view(self._hf), params.uri)])
         except Exception as error:  # noqa: BLE001 - as for tools
             code = types.INVALID_PARAMS if isinstance(error, HoldfastError) else types.INTERNAL_ERROR
             raise MCPError(code=code, message=told(error, "a resource"), data={"uri": params.uri[:200]}) from None

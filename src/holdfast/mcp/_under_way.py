@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from holdfast.control import Holdfast
 from holdfast.domain import HoldfastError, NotFound
-from holdfast.mcp._rights import may
+from holdfast.mcp._rights import caller_id, may, view
 from holdfast.mcp._tools import RUN
 
 _log: Final = logging.getLogger("holdfast.mcp")
@@ -97,7 +97,7 @@ class UnderWay:
         while run in self._runs.values():
             if run.session_id is not None:
                 try:
-                    await self._hf.strategies.cancel(run.session_id)
+                    await view(self._hf).strategies.cancel(run.session_id)
                 except NotFound:
                     pass  # nothing runs in it yet
                 except HoldfastError as error:
@@ -109,8 +109,10 @@ class UnderWay:
 
 
 def _name(ctx: ServerRequestContext[Any, Any], request_id: object) -> tuple[str, str]:
-    """What a request is called: ids are unique in their connection only. An id may come back as text."""
-    return connection_of(ctx), str(request_id)
+    """What a request is called: ids are unique in their connection only, and where there is none, to whoever calls. An id may come back
+    as text.
+    """
+    return f"{caller_id()} {connection_of(ctx)}", str(request_id)
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> str:

@@ -34,8 +34,8 @@ class Summary(Told):
     active_sessions: Count
     active_session_ids: list[str]
     sessions: dict[str, int]
-    resident: Count
-    hibernated: Count
-    waiting: Count
-    recovered: Count
-    memory_bytes: Count
+    resident: Count | None
+    hibernated: Count | None
+    waiting: Count | None
+    recovered: Count | None
+    memory_bytes: Count | None
