@@ -401,3 +401,12 @@ def test_no_tool_or_resource_tells_another_tenants_run_from_none(world: World, w
         for secret in (session_id, world.ids["template_id"], ANSWER):
             assert secret not in text
     assert world.seen() == before
+
+
+def test_readiness_is_the_same_with_any_token(world: World) -> None:
+    answers = set()
+    for who in world.secrets:
+        with world.client(who) as api:
+            answer = api.get("/health/ready")
+            answers.add((answer.status_code, answer.text))
+    assert len(answers) == 1

@@ -29,7 +29,7 @@ class TenantRuntime:
         self._runtime, self._owners, self.tenant = runtime, owners, tenant
         self._checked = TenantStore(runtime.store, tenant, owners, None if tenant is None else Cursors(secret, tenant))
         self.store = cast(Store, self._checked)
-        self.settings, self.core = runtime.settings, runtime.core
+        self.settings, self.core, self.outages = runtime.settings, runtime.core, runtime.outages
 
     @property
     def closes(self) -> bool:

@@ -13,7 +13,7 @@ from holdfast.http import _examples, _metrics
 from holdfast.http._answers import Json
 from holdfast.http._call import ADMIN, READ
 from holdfast.http._metrics import gauge, module_calls
-from holdfast.http._routes import Asked, Counted, Hf, NoBody, Routes
+from holdfast.http._routes import Asked, Counted, Hf, NoBody, Process, Routes
 from holdfast.http.models import _ops as models
 from holdfast.runtime import RuntimeClosed
 
@@ -37,7 +37,7 @@ async def health_live(hf: Hf, call: Asked) -> Json:
 
 
 @routes.add("GET", "/health/ready", None, models.Readiness, example=_examples.READINESS, extra={"unready": models.Readiness})
-async def health_ready(hf: Hf) -> Json:
+async def health_ready(hf: Process) -> Json:
     """Whether the store can be read and written, and how far the recovery of what was interrupted has come."""
     try:
         found = await hf.summary()

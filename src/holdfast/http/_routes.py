@@ -37,6 +37,11 @@ async def _holdfast(request: Request) -> Scoped:
     return call_of(request.scope).view(hf)
 
 
+async def _process(request: Request) -> Holdfast:
+    hf: Holdfast = request.app.state.hf
+    return hf
+
+
 async def _metrics(request: Request) -> Metrics:
     metrics: Metrics = request.app.state.metrics
     return metrics
@@ -48,6 +53,8 @@ async def _call(request: Request) -> Call:
 
 Hf = Annotated[Scoped, Depends(_holdfast)]
 """Holdfast as the caller sees it: confined to the tenant that the request is about."""
+Process = Annotated[Holdfast, Depends(_process)]
+"""All of Holdfast, for what is said of the process and of no tenant."""
 Asked = Annotated[Call, Depends(_call)]
 Counted = Annotated[Metrics, Depends(_metrics)]
 
