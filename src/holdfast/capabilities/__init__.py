@@ -3,6 +3,7 @@
 from holdfast.capabilities._glue import module_for
 from holdfast.capabilities._meter import Called, Meter, is_refusal
 from holdfast.capabilities._secrets import masked_config, shown_config
+from holdfast.capabilities._shared import Shared
 from holdfast.capabilities.catalogue import check_module, describe, granted, modules
 from holdfast.capabilities.files.protected import protect
 from holdfast.capabilities.files.resolver import Resolver, SessionModules
@@ -21,6 +22,7 @@ __all__ = [
     "Resolver",
     "Scope",
     "SessionModules",
+    "Shared",
     "Waiting",
     "WorktreeFile",
     "check_module",

@@ -24,8 +24,9 @@ from uuid import UUID
 
 from holdfast.capabilities._kinds import arguments, read_config
 from holdfast.capabilities._meter import Meter, is_refusal
+from holdfast.capabilities._shared import Shared
 from holdfast.capabilities.state.overlay import Overlay
-from holdfast.domain import DEFAULT_TENANT, EffectKind, HoldfastError, InvalidValue, WorktreeNotFound
+from holdfast.domain import DEFAULT_TENANT, EffectKind, HoldfastError, InvalidValue, Principal, WorktreeNotFound
 from holdfast.sandbox import HostError
 from holdfast.store import StoreDamaged, StoreError
 
@@ -33,6 +34,7 @@ _log: Final = logging.getLogger("holdfast.capabilities")
 _EFFECT: Final = "effect_kind"
 _WAITS: Final = "waits_once"
 _COMMON: Final = ("timeout_ms", "max_calls")
+_NOBODY: Final = Principal()
 _MOST_CALLS: Final = 1_000_000
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -78,8 +80,16 @@ class Scope:
         time_left: Callable[[bool], float] = lambda computing: math.inf,
         step: Callable[[], int] = int,
         state: Overlay | None = None,
+        shared: Shared | None = None,
+        owner: Principal = _NOBODY,
+        mem_mb: int = 128,
+        charge: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self.session_id, self.template_id, self.worktree, self.tenant = session_id, template_id, worktree, tenant
+        self.owner, self.mem_mb, self.charge = owner, mem_mb, charge
+        """Who the session belongs to; its limit of memory; and how it is told of seconds that other processes have computed for it."""
+        self.shared = shared or Shared()
+        """What the modules of all sessions share."""
         self._is_stopped, self._time_left, self.step = is_stopped, time_left, step
         self._state = state
         self.until = math.inf

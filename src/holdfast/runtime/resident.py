@@ -73,6 +73,8 @@ class Resident:
         """Held while a step is made durable, by the thread that runs it or by the one that watches."""
         self.held_until: int | None = None
         """Until when the session does nothing by itself, since a limit of this hour is used up; None if none is, as far as is known."""
+        self.charged = 0.0
+        """Seconds that other processes have computed for the step that runs."""
         self.latest = loaded.session.updated_at
         self.sandbox: Sandbox | None = None
         self._key = key
@@ -144,6 +146,10 @@ class Resident:
             time_left=self._time_left,
             step=lambda: self.session.steps,
             state=self.state,
+            shared=self.shelved.shared,
+            owner=self.session.principal,
+            mem_mb=self.shelved.limits.mem_mb,
+            charge=self._charge,
         )
         self._native = NativeModules(self.shelved.native, scope, self.shelved.meter)
         self.waiting = dict(self._native.waiting())
@@ -155,6 +161,11 @@ class Resident:
 
     def _time_left(self, computing: bool) -> float:
         return math.inf if self.sandbox is None else self.sandbox.time_left(computing=computing)
+
+    def _charge(self, seconds: float) -> None:
+        self.charged += seconds
+        if self.sandbox is not None:
+            self.sandbox.charge(seconds)
 
     def _begin(self) -> None:
         if self.begin is not None:

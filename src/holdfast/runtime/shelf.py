@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import zstandard
 
-from holdfast.capabilities import Grant, Meter, Resolver, granted, module_for, modules
+from holdfast.capabilities import Grant, Meter, Resolver, Shared, granted, module_for, modules
 from holdfast.domain import HoldfastError, InvalidValue, LibraryNotCached, Limits, SourceFile, TemplateSpec, TemplateVersion
 from holdfast.libraries import stubs
 from holdfast.runtime._errors import GuestMissing
@@ -68,6 +68,7 @@ class Shelved:
     waiting: frozenset[str]
     """Functions of those modules that scripts wait for, as `module.name`."""
     meter: Meter
+    shared: Shared
 
     @property
     def startup(self) -> list[Startup]:
@@ -91,6 +92,8 @@ class Shelf:
         self.packages = packages or PackagePath([])
         self.meter = Meter()
         """Of all calls of native modules."""
+        self.shared = Shared()
+        """What native modules of all sessions share."""
         self._store, self._functions, self._tools = store, functions, tools
         self._making = threading.Lock()
         """Held while something is compiled or read, so that it is done once."""
@@ -159,7 +162,7 @@ class Shelf:
         native = granted(spec)
         waiting = frozenset(f"{grant.module.name}.{name}" for grant in native for name in grant.module.waiting())
         resolver = Resolver(spec, _modules(spec, functions, native), SessionPackages.of(spec, self.packages))
-        return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter)
+        return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter, self.shared)
 
     def peek(self, template_id: UUID, number: int) -> Shelved | None:
         """A version if it is at hand: at no cost, for the event loop."""
@@ -174,6 +177,7 @@ class Shelf:
                 self._shelved.pop(key, None)
 
     def close(self) -> None:
+        self.shared.close()
         self._kept.clear()
         self._baked.clear()
         self._guests.clear()

@@ -159,9 +159,9 @@ class Stepper:
                 begun()
         for kind, payload in work.events:
             self._put(kind, payload)
-        self._began = time.thread_time()
+        self._began, resident.charged = time.thread_time(), 0.0
         outcome = self._run()
-        self._cpu = time.thread_time() - self._began
+        self._cpu = time.thread_time() - self._began + self._resident.charged
         return self._commit(outcome)
 
     # ---- running -------------------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Stepper:
         """What becomes of a step after which the execution would go on, although a limit in total is reached."""
         if type(outcome) is not Paused:
             return None
-        self._cpu = time.thread_time() - self._began
+        self._cpu = time.thread_time() - self._began + self._resident.charged
         resident, hour = self._resident, hour_of(self._time)
         usage = resident.session.usage.plus(self._used(0), hour, begins=self._work.started is not None)
         excess = self._core.allowances.in_total(usage, resident.shelved.limits, self._time)

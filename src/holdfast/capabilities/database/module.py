@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from holdfast.capabilities.database import glue
 from holdfast.capabilities.database.sql import Caps, OpenDatabase, bound
-from holdfast.capabilities.database.sqlite import IN_MEMORY, Sqlite, file_of
+from holdfast.capabilities.database.sqlite import IN_MEMORY, Sqlite
 from holdfast.capabilities.files.worktree import parse_path
 from holdfast.capabilities.native import NativeModule, Scope, effect
 from holdfast.domain import EffectKind, InvalidPath, InvalidValue
@@ -186,6 +186,9 @@ class Database(NativeModule):
         """The database that a script means, with the transaction that it is in."""
         driver, dsn, token, transaction = _read(place)
         database = self._database if self._which == [driver, dsn, token] else None
+        if database is not None and not database.is_usable():
+            self.close()
+            database = None
         if database is None and token:
             message = (
                 "the database in memory is gone: a pause, a restart, a fork or a rewind ends it. Call configure for a new one"
@@ -199,7 +202,7 @@ class Database(NativeModule):
         if database is not None and not transaction and self._transaction:
             database.rollback()
             self._look(database)
-        if database is None or not database.is_usable():
+        if database is None:
             self.close()
             database = self._database = self._open(driver, dsn)
             self._which = [driver, dsn, token]
@@ -215,7 +218,9 @@ class Database(NativeModule):
     def _open(self, driver: str, dsn: str) -> OpenDatabase:
         caps = Caps(self.config.max_rows, self.config.max_bytes)
         if driver == _SQLITE:
-            return Sqlite(dsn if dsn == IN_MEMORY else self._file(dsn), self.scope, caps)
+            if dsn != IN_MEMORY:
+                self._check_file(dsn)
+            return Sqlite(dsn, self.scope, caps)
         if driver != _POSTGRESQL:
             raise HostError(f"the driver must be {_SQLITE!r} or {_POSTGRESQL!r}", code="DRIVER_UNKNOWN")
         found = self.config.connections.get(dsn)
@@ -230,14 +235,13 @@ class Database(NativeModule):
 
         return Postgresql(address, self.scope, caps)
 
-    def _file(self, dsn: str) -> str:
+    def _check_file(self, dsn: str) -> None:
         if dsn.startswith(("/", "file:")) or not dsn:
             raise HostError(f"a database is {IN_MEMORY!r} or a relative path in the worktree", code="INVALID_PATH")
         files = self.config.files
         if files is not True and not (files and dsn in files):
             message = f"the template allows no such database: there is {', '.join(files or [IN_MEMORY])}"
             raise HostError(message, code="FILES_NOT_ALLOWED")
-        return file_of(self.scope.root, dsn)
 
 
 def _read(place: Any) -> list[str]:

@@ -1,150 +1,155 @@
-"""SQLite, in memory or in a file of a worktree.
+"""SQLite for scripts: the daemon's side of a connection, whose database is in memory or a file of a worktree.
 
-There may be more beside a file than SQLite's own journals: a worktree can come from anywhere. SQLite does what a journal says, and
-follows links that bear a journal's name. So a file is opened only if what lies beside it is harmless.
+SQLite itself runs in a helper process, see `helpers` and `docs/decisions/sql-in-a-helper-process.md`. The folder of a file is reached by
+descriptors below the worktree; the helper gets that descriptor and one name. So nothing opens a file by a path that somebody could change.
 """
 
-import errno
-import os
-import sqlite3
-import stat
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from typing import Any, Final
 
-from holdfast.capabilities.database.sql import Caps, Done, Rows
-from holdfast.capabilities.database.sqlite_rules import Authorizer, prepare
-from holdfast.capabilities.files.worktree import SIDE_FILES, find_place
+from holdfast.capabilities._kinds import is_whole
+from holdfast.capabilities.database.helpers import Helper, Helpers, Killed, Left
+from holdfast.capabilities.database.sql import Caps, Done
+from holdfast.capabilities.database.sqlite_helper import wire
+from holdfast.capabilities.files.protected import SIDE_FILES, forbidden
+from holdfast.capabilities.files.worktree import locate, open_place
 from holdfast.capabilities.native import Scope
 from holdfast.sandbox import HostError
 
 IN_MEMORY: Final = ":memory:"
 
-_LOOK_OPERATIONS: Final = 100
-_BUSY_S: Final = 1.0
-_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
-_LOOK: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_MEMORY_MB: Final = (16, 256)
+"""What SQLite may have of what a session may have: at least, at most."""
+_LONGEST_S: Final = 60.0
+_ROLLBACK_S: Final = 1.0
+_MOST_ARGUMENT_BYTES: Final = 16 << 20
+_MESSAGES: Final = {
+    "CANCELLED": "the execution was cancelled",
+    "SQL_TIMEOUT": "the statement took too long",
+    "DATABASE_FAILED": "the process of the database has ended: the statement needed too much memory, or SQLite failed",
+}
 
 
 class Sqlite:
-    """A connection to a database. `place` is a path that `file_of` gave, or ":memory:"."""
+    """A connection to a database: a relative path in the worktree, or ":memory:"."""
 
-    def __init__(self, place: str, scope: Scope, caps: Caps) -> None:
+    def __init__(self, dsn: str, scope: Scope, caps: Caps) -> None:
         self._scope, self._caps = scope, caps
-        self._authorizer = Authorizer()
-        self._until = time.monotonic() + scope.time_left(True)
-        with self._told():
-            # Nothing is prepared twice: a statement that was allowed to write is not one that reads.
-            self._connection = sqlite3.connect(
-                place, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=0
-            )
-            try:
-                prepare(self._connection)
-                self._connection.set_authorizer(self._authorizer)
-                self._connection.set_progress_handler(self._is_over, _LOOK_OPERATIONS)
-            except BaseException:
-                self._connection.close()
-                raise
+        self._is_memory = dsn == IN_MEMORY
+        self._in_transaction = False
+        helpers = scope.shared(Helpers)
+        if self._is_memory:
+            self._helper = self._start(helpers, "", None)
+        else:
+            with open_place(scope.root, locate(scope.root, dsn)) as (folder, name):
+                if name.casefold().endswith(SIDE_FILES):
+                    raise HostError("this cannot be opened as a database", code="INVALID_PATH")
+                self._helper = self._start(helpers, name, folder)
 
     @property
     def in_transaction(self) -> bool:
-        return self._connection.in_transaction
+        return self._in_transaction and not self._helper.is_gone
 
     def is_usable(self) -> bool:
-        return True
+        return self._helper.look()
 
     def query(self, sql: str, args: Sequence[Any]) -> list[dict[str, Any]]:
-        return self._run(sql, args, reads=True).rows or []
+        return self._call("query", sql, args).rows or []
 
     def exec(self, sql: str, args: Sequence[Any]) -> Done:
-        if self.in_transaction or "returning" not in sql.lower():
-            return self._run(sql, args, reads=False)
-        # Rows come after the change is made. If they are too many it must not have been.
-        self.begin()
-        try:
-            done = self._run(sql, args, reads=False)
-        except BaseException:
-            self.rollback()
-            raise
-        self.commit()
-        return done
+        return self._call("exec", sql, args)
 
     def begin(self) -> None:
-        # The lock is taken at once: two who both read first could neither go on nor wait.
-        self._run("BEGIN IMMEDIATE", (), reads=False)
+        self._call("begin")
 
     def commit(self) -> None:
-        try:
-            self._run("COMMIT", (), reads=False)
-        except HostError:
-            self.rollback()
-            raise
+        self._call("commit")
 
     def rollback(self) -> None:
         if self.in_transaction:
-            self._authorizer.begin(reads=False)
-            with self._told():
-                self._connection.rollback()
+            try:
+                self._call("rollback", least=_ROLLBACK_S)
+            except HostError:
+                self.close()  # which rolls back, too
 
     def close(self) -> None:
-        self._connection.close()
+        self._helper.close()
 
-    def _run(self, sql: str, args: Sequence[Any], *, reads: bool) -> Done:
-        self._authorizer.begin(reads=reads)
-        self._until = time.monotonic() + self._scope.time_left(True)
-        with self._told(), closing(self._connection.execute(sql, args)) as cursor:
-            names = [column[0] for column in cursor.description or ()]
-            rows = Rows(self._caps)
-            for row in cursor:
-                rows.add(names, row, sum(len(value) if isinstance(value, str | bytes) else 8 for value in row))
-            return Done(max(0, cursor.rowcount), cursor.lastrowid or 0, rows.found if names else None)
-
-    def _is_over(self) -> bool:
-        return time.monotonic() > self._until or self._scope.is_stopped()
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What SQLite raises, as an error of the script."""
+    def _start(self, helpers: Helpers, name: str, folder: int | None) -> Helper:
+        least, most = _MEMORY_MB
+        order = {
+            "name": name,
+            "forbidden": [list(identity) for identity in forbidden()],
+            "memory": min(max(self._scope.mem_mb, least), most) << 20,
+            "rows": self._caps.rows,
+            "bytes": self._caps.bytes,
+        }
+        helper = helpers.start(order, folder, self._scope.owner, self._caps.bytes)
+        helper.is_stateful = self._is_memory
         try:
-            yield
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            name = getattr(error, "sqlite_errorname", "")
-            if self._authorizer.refused:
-                message = "this statement does what is not allowed here; query only reads, and exec reaches only this database"
-                raise HostError(message, code="SQL_NOT_ALLOWED") from None
-            if name == "SQLITE_INTERRUPT":
-                raise HostError("the statement took too long", code="SQL_TIMEOUT") from None
-            raise HostError(str(error)[:500], code="SQL_ERROR") from None
+            answer = self._asked(helper, (), self._seconds())
+            if answer.kind != wire.OPENED:
+                raise _failure(answer)
+        except BaseException:
+            helper.close()
+            raise
+        return helper
+
+    def _call(self, operation: str, sql: str = "", args: Sequence[Any] = (), *, least: float = 0.0) -> Done:
+        if "\0" in sql or not is_whole(sql):
+            raise HostError("a statement is text without NUL", code="INVALID_ARGUMENT")
+        if wire.size_of(sql) > wire.LONGEST_SQL:
+            raise HostError(f"a statement has at most {wire.LONGEST_SQL} bytes: give values as arguments", code="SQL_ERROR")
+        if sum(map(wire.size_of, args)) > _MOST_ARGUMENT_BYTES:
+            message = f"the arguments of a statement have at most {_MOST_ARGUMENT_BYTES} bytes together"
+            raise HostError(message, code="INVALID_ARGUMENT")
+        seconds = max(self._seconds(), least)
+        answer = self._asked(self._helper, _request(operation, seconds, sql, args), seconds)
+        try:
+            if answer.kind == wire.FAILED:
+                code, message, self._in_transaction, used = answer.head
+                failed = HostError(str(message), code=str(code))
+            else:
+                affected, last_id, names, self._in_transaction, used = answer.head
+                failed = None
+            self._scope.charge(used / 1e6)
+            self._helper.is_stateful = self._is_memory or self._in_transaction
+            if failed is not None:
+                raise failed
+            return Done(int(affected), int(last_id), None if names is None else _rows(names, answer.values))
+        except (TypeError, ValueError):
+            self._helper.close()
+            raise HostError(_MESSAGES["DATABASE_FAILED"], code="DATABASE_FAILED") from None
+
+    def _asked(self, helper: Helper, frames: Iterator[bytes] | Sequence[bytes], seconds: float) -> wire.Message:
+        try:
+            return helper.call(frames, seconds, self._scope.is_stopped)
+        except Left:
+            raise HostError("the connection was closed", code="DATABASE_UNAVAILABLE") from None
+        except Killed as killed:
+            if killed.uncertain and not self._is_memory:
+                message = "the statement was stopped while it was committed: it is not known whether it was done"
+                raise HostError(message, code="EFFECT_UNCERTAIN") from None
+            raise HostError(_MESSAGES[killed.code], code=killed.code) from None
+
+    def _seconds(self) -> float:
+        return max(0.0, min(self._scope.time_left(True), _LONGEST_S))
 
 
-def file_of(root: str, dsn: str) -> str:
-    """Where a database is that is a file of the worktree. It need not be there yet."""
-    # SQLite opens by path. A folder on the way could be replaced by a link only by somebody who writes in the worktree by other
-    # means than this session's: no module makes links.
-    place = os.path.join(root, *find_place(root, dsn))
-    if (
-        place.casefold().endswith(SIDE_FILES)
-        or not _is_harmless(place)
-        or not all(_is_harmless(place + end) for end in SIDE_FILES)
-    ):
-        raise HostError("this cannot be opened as a database", code="INVALID_PATH")
-    return place
+def _request(operation: str, seconds: float, sql: str, args: Sequence[Any]) -> Iterator[bytes]:
+    encoder = wire.Encoder()
+    yield from encoder.add(args)
+    yield encoder.end(wire.REQUEST, operation, seconds, sql)
 
 
-def _is_harmless(path: str) -> bool:
-    """Whether nothing is there, or a regular file of this name alone that is no journal which names a file of its own choice: SQLite
-    would delete that. Its own journals never do, where nothing is attached.
-    """
-    try:
-        descriptor = os.open(path, _LOOK)
-    except OSError as error:
-        return error.errno == errno.ENOENT
-    try:
-        found = os.fstat(descriptor)
-        end = os.pread(descriptor, len(_MAGIC), max(0, found.st_size - len(_MAGIC)))
-        return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and end != _MAGIC
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+def _rows(names: list[str], values: list[Any]) -> list[dict[str, Any]]:
+    width = len(names)
+    if not all(type(name) is str for name in names) or not width or len(values) % width:
+        raise ValueError
+    columns = [iter(values)] * width
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _failure(answer: wire.Message) -> HostError:
+    code, message, *_ = [*answer.head, "", ""]
+    return HostError(str(message), code=str(code) or "DATABASE_FAILED")

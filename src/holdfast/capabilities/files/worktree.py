@@ -15,9 +15,9 @@ __all__ = [
     "EmptyPath",
     "WorktreeFile",
     "find_file",
-    "find_place",
     "locate",
     "open_folder",
+    "open_place",
     "parse_path",
     "read_file",
     "resolve_root",
@@ -107,12 +107,13 @@ def find_file(root: str, path: str) -> str | None:
     return None if name is None else "/".join([*walk.names, name])
 
 
-def find_place(root: str, path: str) -> list[str]:
-    """The names that really lead to a file, which need not be there yet; its folder must be."""
-    names = locate(root, path)
-    with Walk(root) as walk, told("this cannot be looked at"):
-        name = walk.to_file(names, new=True)
-        return [*walk.names, name]
+@contextmanager
+def open_place(root: str, names: list[str]) -> Iterator[tuple[int, str]]:
+    """The descriptor of the folder of a file, and the file's name there. The file need not be there yet; its folder must be."""
+    with Walk(root) as walk:
+        with told("this cannot be looked at"):
+            name = walk.to_file(names, new=True)
+        yield walk.folder, name
 
 
 @contextmanager
