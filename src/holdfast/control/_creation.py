@@ -192,7 +192,8 @@ class SessionCreation:
         commit = self._commit(wanted, version, problem)
         if reply is not None:
             commit.reply = reply._replace(outcome={"session_id": str(commit.session.id)})
-        runtime.core.committer.commit(commit)
+        with runtime.core.quotas.sessions(commit.session.principal, commit.session.created_at):
+            runtime.core.committer.commit(commit)
         runtime.keep(commit.session)
         return commit.session
 

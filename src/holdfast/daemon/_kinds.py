@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits
+from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits, Quotas
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
@@ -235,6 +235,7 @@ def _usage_limits(given: Mapping[str, Any]) -> None:
     Limits(**given)
 
 
+QUOTAS: Final = table(Quotas.parse)
 USAGE: Final = table(_usage_limits)
 HOSTS: Final = _listed(_host)
 ORIGINS: Final = _listed(_origin)

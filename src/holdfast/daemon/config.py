@@ -18,7 +18,7 @@ from holdfast.daemon import _kinds
 from holdfast.daemon._errors import ConfigInvalid
 from holdfast.daemon._kinds import Kind
 from holdfast.daemon._masking import masked
-from holdfast.domain import Retention
+from holdfast.domain import Quotas, Retention
 
 if TYPE_CHECKING:
     from holdfast.runtime import Settings
@@ -89,6 +89,9 @@ class Config:
     usage_limits: dict[str, int] = _is(  # noqa: RUF009
         _kinds.USAGE, dict, "Limits over time that no template exceeds, such as max_cpu_s_per_hour", ""
     )
+    quotas: dict[str, Any] = _is(  # noqa: RUF009
+        _kinds.QUOTAS, dict, "What tenants and tokens may use: tables tenant, token, tenants.NAME and tokens.ID", ""
+    )
     retention_checkpoints: int | None = _is(_MAYBE, None, "Newest checkpoints that each session keeps; none keeps all")
     retention_checkpoints_ms: int | None = _is(_MAYBE, None, "Age at which other checkpoints may go")
     retention_idle_ms: int | None = _is(_MAYBE, None, "After how long without use a session is closed")
@@ -137,6 +140,7 @@ class Config:
             busy_wait_ms=self.busy_wait_ms,
             node_file=self.data_dir / "node",
             usage_limits=self.usage_limits,
+            quotas=Quotas.parse(self.quotas),
         )
 
 

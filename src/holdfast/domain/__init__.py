@@ -52,6 +52,7 @@ from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
 from holdfast.domain._pending import Given, PendingQueries
 from holdfast.domain._principal import ALL_TENANTS, DEFAULT_TENANT, Principal, check_tenant
+from holdfast.domain._quotas import Quota, QuotaExceeded, Quotas
 from holdfast.domain._records import (
     Answer,
     Checkpoint,
@@ -144,6 +145,9 @@ __all__ = [
     "QueryKind",
     "QueryNotFound",
     "QueryState",
+    "Quota",
+    "QuotaExceeded",
+    "Quotas",
     "Retention",
     "Session",
     "SessionBusy",

@@ -32,6 +32,7 @@ STATUSES: Final[dict[str, int]] = {
     "HOST_NOT_ALLOWED": 421,
     "RATE_LIMITED": 429,
     "USAGE_EXCEEDED": 429,
+    "QUOTA_EXCEEDED": 429,
     # what contradicts the present state
     "CONFLICT": 409,
     "NAME_TAKEN": 409,

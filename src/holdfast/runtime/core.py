@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from holdfast.domain import HoldfastError, Session
+from holdfast.domain import HoldfastError, Session, Usage, UsageExceeded
 from holdfast.runtime.committer import Committer
 from holdfast.runtime.nodes import is_dead
+from holdfast.runtime.quotas import STORED_AGAIN_MS, QuotaLedger
 from holdfast.runtime.shelf import Shelf
 from holdfast.runtime.usage import Allowances
 from holdfast.store import Commit, Store
@@ -37,6 +38,7 @@ class Core:
     node: UUID
     clock: Callable[[], float]
     allowances: Allowances
+    quotas: QuotaLedger
     begin_after_ms: float = 50
     stopping: bool = False
     committer: Committer = field(init=False)
@@ -75,6 +77,25 @@ class Core:
             if node != self.node and is_dead(node):
                 _log.info("node.taken_over node=%s", node)
                 self.store.retire(node)
+
+    def admit(self, resident: "Resident", *, begins: bool) -> None:
+        """Refuse to run a session while a limit over time or a quota is used up: `UsageExceeded`, `QuotaExceeded`."""
+        session, now = resident.session, self.now(resident)
+        self.allowances.check(session, resident.shelved.limits, now, begins=begins)
+        error = self.quotas.excess(session.principal, now)
+        if error is not None:
+            raise error
+
+    def hold(self, resident: "Resident", usage: Usage, now: int) -> tuple[int, HoldfastError] | None:
+        """Return until when a session with this usage does nothing by itself, and why."""
+        excess = self.allowances.in_hour(usage, resident.shelved.limits, now)
+        if excess is not None and excess.available_at is not None:
+            return excess.available_at, UsageExceeded(excess, now)
+        error = self.quotas.excess(resident.session.principal, now)
+        if error is None:
+            return None
+        after = STORED_AGAIN_MS if error.retry_after is None else error.retry_after * 1000
+        return now + after, error
 
     def now(self, resident: "Resident") -> int:
         """The time, as far as a session is concerned: it never goes back."""

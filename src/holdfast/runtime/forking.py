@@ -21,6 +21,7 @@ from holdfast.domain import (
     Metrics,
     Origin,
     Query,
+    QuotaExceeded,
     Session,
     SessionState,
     Spent,
@@ -57,7 +58,7 @@ class Branch(Job):
             return None
         try:
             self._make(core, resident, query)
-        except ForkLimit as error:
+        except (ForkLimit, QuotaExceeded) as error:
             self._refusal = Answer(error={"message": str(error), "code": error.code})
             return None
         query.started_at = core.now(resident)
@@ -82,10 +83,11 @@ class Branch(Job):
                 _commit(core, resident, query, index, origin, now) for index, child in enumerate(ids) if child not in there
             ]
             try:
-                if not there:
-                    commits[0].state = [_counted(core.store, commits[0].session, len(ids))]
-                    core.committer.commit(commits[0])
-                core.committer.commit_all(commits if there else commits[1:])
+                with core.quotas.sessions(resident.session.principal, now, len(commits)):
+                    if not there:
+                        commits[0].state = [_counted(core.store, commits[0].session, len(ids))]
+                        core.committer.commit(commits[0])
+                    core.committer.commit_all(commits if there else commits[1:])
             except VersionConflict:  # another process makes them too
                 if attempt == _TRIES - 1:
                     raise

@@ -4,6 +4,7 @@ A job runs on a worker thread. `check` may refuse, and has changed nothing then.
 count; whatever goes wrong from there on, the resident is dropped, and the session is as it was.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +44,8 @@ from holdfast.runtime.journal import Refused
 from holdfast.runtime.lanes import MOST_CONFLICTS
 from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
-from holdfast.runtime.stepping import Stepper, Work, wake_at
+from holdfast.runtime.stepping import Stepper, Work
+from holdfast.runtime.usage import held_event, tell_held, wake_at
 from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
 from holdfast.store import Begun, Commit, LeaseLost, Reply
 
@@ -156,7 +158,7 @@ class Start(Job):
         if state is SessionState.STARTING and self.kind is ExecutionKind.STARTUP:
             return
         if state is SessionState.READY:
-            core.allowances.check(resident.session, resident.shelved.limits, core.now(resident), begins=True)
+            core.admit(resident, begins=True)
             return
         if state in (SessionState.PAUSED, SessionState.RUNNING, SessionState.STARTING):
             if self.wait:
@@ -190,7 +192,8 @@ class Start(Job):
         )
         echo = [(EventType.INPUT_ECHO.value, {"text": self.source})] if self.kind is ExecutionKind.REPL else []
         work = self.work = Work(self._request(resident), execution, events=echo, reply=self.reply)
-        return Stepper(core, resident, work).run(begin=self.durable, begun=self.told)
+        with core.quotas.execution(session.principal):
+            return Stepper(core, resident, work).run(begin=self.durable, begun=self.told)
 
     def _request(self, resident: Resident) -> Request:
         if self.kind is ExecutionKind.REPL:
@@ -255,11 +258,15 @@ class Answers(Job):
                 raise InvalidValue(f"query {query.id} wants true or false")
             self._fresh.append((query, answer))
         if self._fresh and self.is_limited:
-            core.allowances.check(resident.session, resident.shelved.limits, core.now(resident), begins=False)
+            core.admit(resident, begins=False)
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
         if not self._fresh:
             return None
+        with core.quotas.execution(resident.session.principal) if self.is_limited else contextlib.nullcontext():
+            return self._run(core, resident)
+
+    def _run(self, core: Core, resident: Resident) -> Commit:
         now = core.now(resident)
         work = Work(Resume(), reply=self._reply)
         given_answers: dict[int, Any] = {}
@@ -352,11 +359,14 @@ class Wake(Job):
         if session.state is not SessionState.PAUSED or session.wake_at is None or session.wake_at > now:
             return None
         resident.latest = now
-        held = core.allowances.in_hour(session.usage, resident.shelved.limits, now)
-        resident.held_until = None if held is None else held.available_at
+        held = core.hold(resident, session.usage, now)
+        was_held = resident.held_until is not None
+        resident.held_until = None if held is None else held[0]
         if held is not None or not self._is_due(resident, now):  # it waits longer, or has waited only for its tools
             commit = core.change(session)
             session.wake_at = wake_at(resident, resident.held_until)
+            if held is not None and not was_held:
+                tell_held(resident, commit, held_event(*held), now)
             return commit
         work = Work(Resume())
         answers: dict[int, Any] = {}

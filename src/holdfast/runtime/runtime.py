@@ -45,6 +45,7 @@ from holdfast.runtime.keys import settle_key
 from holdfast.runtime.moves import Moves
 from holdfast.runtime.nodes import NodeFile, new_node
 from holdfast.runtime.outages import Outages
+from holdfast.runtime.quotas import QuotaLedger
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.shelf import Shelf
@@ -145,7 +146,9 @@ class Runtime:
         key = settle_key(store, self._key)
         shelf = Shelf(store, self._functions, self._own_tools, self._packages)
         allowances = Allowances(store, settings.usage_limits)
-        core = Core(store, shelf, key, new_node(), settings.clock, allowances, settings.begin_after_ms)
+        node = new_node()
+        quotas = QuotaLedger(store, settings.quotas, node)
+        core = Core(store, shelf, key, node, settings.clock, allowances, quotas, settings.begin_after_ms)
         self._opened = core
         if settings.node_file is not None:
             self._retire_predecessors(NodeFile(settings.node_file), core.node)
@@ -277,6 +280,7 @@ class Runtime:
     # ---- after each job ------------------------------------------------------------------------------------------------------------
 
     def _written(self, commit: Commit) -> None:
+        self.core.quotas.written(commit)
         observer = self.observer
         if observer is None:
             return

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.domain import USAGE_LIMITS, InvalidValue, Limits
+from holdfast.domain import USAGE_LIMITS, InvalidValue, Limits, Quotas
 from holdfast.runtime.core import system_clock
 
 
@@ -20,6 +20,7 @@ class Settings:
     a file in a directory that this process has locked for itself: whoever is named in it is dead, and what it ran is taken over at once.
 
     `usage_limits` are limits over time, by their names in `Limits`, which hold for the sessions of all templates that allow more.
+    `quotas` are what tenants and tokens may use.
     """
 
     resident: int = 128
@@ -30,6 +31,7 @@ class Settings:
     node_file: Path | None = None
     outage_wait_ms: float = 30_000
     usage_limits: Mapping[str, int] = field(default_factory=dict)
+    quotas: Quotas = field(default_factory=Quotas)
     clock: Callable[[], float] = system_clock
 
     def __post_init__(self) -> None:

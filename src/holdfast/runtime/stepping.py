@@ -43,7 +43,6 @@ from holdfast.domain import (
     SessionState,
     StateConflict,
     Step,
-    UsageExceeded,
     hour_of,
     new_id,
 )
@@ -56,7 +55,7 @@ from holdfast.runtime.journal import MOST_REFUSED, settled
 from holdfast.runtime.leaving import left
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung, base_depth
-from holdfast.runtime.usage import charge, size_of
+from holdfast.runtime.usage import charge, held_event, size_of, wake_at
 from holdfast.sandbox import (
     Abandon,
     Breached,
@@ -96,19 +95,6 @@ class Work:
     begun: Begun | None = None
     durable: bool = False
     """Whether it is in the store that this step runs."""
-
-
-def wake_at(resident: Resident, held_until: int | None) -> int | None:
-    """When a paused session is next to be woken: when something is due, but not before it may go on by itself.
-
-    One that is held is woken also for the tools that it waits for, which are begun then.
-    """
-    due = resident.due()
-    if held_until is None:
-        return due
-    if due is None and not any(query.kind is QueryKind.TOOL for query in resident.open.values()):
-        return None
-    return max(due or 0, held_until)
 
 
 class Stepper:
@@ -423,21 +409,16 @@ class Stepper:
     def _hold(self) -> int | None:
         """When the session may go on by itself, if a limit of this hour is used up. It is told why once, when that happens."""
         resident = self._resident
-        limits, session = resident.shelved.limits, resident.session
-        used = session.usage.plus(self._used(0), hour_of(self._time))
-        excess = self._core.allowances.in_hour(used, limits, self._time)
-        if excess is None or excess.available_at is None:
+        used = resident.session.usage.plus(self._used(0), hour_of(self._time))
+        held = self._core.hold(resident, used, self._time)
+        if held is None:
             resident.held_until = None
             return None
-        if resident.held_until != excess.available_at:
-            told = {
-                "level": "warn",
-                "message": f"{excess}; the session waits until the hour is over",
-                "code": UsageExceeded.code,
-            }
-            self._put(EventType.SYSTEM.value, told | excess.as_dict())
-        resident.held_until = excess.available_at
-        return excess.available_at
+        until, why = held
+        if resident.held_until != until:
+            self._put(EventType.SYSTEM.value, held_event(until, why))
+        resident.held_until = until
+        return until
 
     def _used(self, size: int) -> Amounts:
         """What the step has used, as far as it has come."""

@@ -243,13 +243,14 @@ class Fork(Job):
                 place = _place(core, resident, number)
         self.wait_for_tools = any(query.kind is QueryKind.TOOL for query in place.queries)
         now = core.now(resident)
-        commits = [self._commit(core, fork, resident.session, place, now) for fork in ids if fork not in made]
-        if reply is None:
-            core.committer.commit_all(commits)
-        elif commits:
-            commits[-1].reply = reply._replace(outcome={"session_ids": [str(fork) for fork in ids]})
-            core.committer.commit_all(commits[:-1])
-            core.committer.commit(commits[-1])
+        with core.quotas.sessions(resident.session.principal, now, len(ids) - len(made)):
+            commits = [self._commit(core, fork, resident.session, place, now) for fork in ids if fork not in made]
+            if reply is None:
+                core.committer.commit_all(commits)
+            elif commits:
+                commits[-1].reply = reply._replace(outcome={"session_ids": [str(fork) for fork in ids]})
+                core.committer.commit_all(commits[:-1])
+                core.committer.commit(commits[-1])
         self.written = commits
         made |= {commit.session.id: commit.session for commit in commits}
         self.forks = [made[fork] for fork in ids]

@@ -9,11 +9,29 @@ and tools, waits until then. A limit in total ends the execution that reaches it
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from holdfast.domain import Allowance, Amounts, Excess, Limits, Query, Session, Step, Usage, UsageExceeded, hour_of
+from holdfast.domain import (
+    Allowance,
+    Amounts,
+    Event,
+    EventType,
+    Excess,
+    HoldfastError,
+    Limits,
+    Query,
+    QueryKind,
+    Session,
+    Step,
+    Usage,
+    UsageExceeded,
+    hour_of,
+)
 from holdfast.store import Commit, Store, Used, family_scope, pack_events, packed
+
+if TYPE_CHECKING:
+    from holdfast.runtime.resident import Resident
 
 _FRESH_S: Final = 1.0
 """How long the usage of a family, as it was read, is taken for its present one."""
@@ -95,3 +113,38 @@ class Allowances:
                 self._families.clear()
             known = self._families[root] = now, hour, total, hourly
         return known[2], known[3]
+
+
+# ---- sessions that do nothing by themselves for a while -----------------------------------------------------------------------
+
+
+def held_event(until: int, why: HoldfastError) -> dict[str, Any]:
+    """What an execution is told when its session does nothing by itself for a while."""
+    told = {"level": "warn", "message": f"{why}; until then the session does nothing by itself", "code": why.code}
+    return told | {"available_at": until} | why.details
+
+
+def wake_at(resident: "Resident", held_until: int | None) -> int | None:
+    """When a paused session is next to be woken: when something is due, but not before it may go on by itself.
+
+    One that is held is woken also for the tools that it waits for, which are begun then.
+    """
+    due = resident.due()
+    if held_until is None:
+        return due
+    if due is None and not any(query.kind is QueryKind.TOOL for query in resident.open.values()):
+        return None
+    return max(due or 0, held_until)
+
+
+def tell_held(resident: "Resident", commit: Commit, told: dict[str, Any], now: int) -> None:
+    """Adds a step to the commit that only says why the session does nothing for a while."""
+    session, execution = resident.session, resident.execution
+    assert execution is not None
+    session.steps += 1
+    execution.seq += 1
+    execution.last_step = session.steps
+    event = Event(execution.seq, now, EventType.SYSTEM.value, told)
+    commit.steps = [Step(session.steps, session.head, execution.id, now, execution.seq, [event])]
+    commit.executions = [execution]
+    charge(commit, Amounts(0, 1, 1, size_of(commit.steps[0], (), ())), now)

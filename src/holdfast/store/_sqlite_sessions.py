@@ -224,16 +224,16 @@ class SessionReads:
             "limit": limit + 1,
         }
         with self._file.snapshot() as connection:
+            listed = "list_open_queries" if set(states) == {QueryState.OPEN} else "list_queries"
             if session_id is None and execution_id is None:
-                only_open = set(states) == {QueryState.OPEN}
-                rows = connection.execute(self._sql["list_open_queries" if only_open else "list_queries"], values).fetchall()
+                rows = connection.execute(self._sql[listed], values).fetchall()
             else:
                 if session_id is not None:
                     place = connection.execute(self._sql["session_key"], (session_id.bytes,)).fetchone()
                 else:
                     place = connection.execute(self._sql["execution_place"], (values["execution_id"],)).fetchone()
                 values["session"] = None if place is None else place[0]
-                rows = connection.execute(self._sql["list_queries_of_session"], values).fetchall()
+                rows = connection.execute(self._sql[f"{listed}_of_session"], values).fetchall()
             found = [query_of(UUID(bytes=row[0]), row[2:]) for row in rows[:limit]]
             return Page(found, cursor("q", found[-1].asked_at, rows[limit - 1][1]) if len(rows) > limit else None)
 

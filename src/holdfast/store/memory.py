@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -421,6 +422,12 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
         with self._lock:
             found = self._kept.usage.items()
             return usage_of((k[1], k[2], *amounts) for k, amounts in found if k[0] == plain(scope) and k[2] in (0, hour))
+
+    def count_running(self, tenant: str, but: UUID) -> dict[str, int]:
+        busy = SessionState.RUNNING, SessionState.STARTING
+        with self._lock:
+            found = [s for s in self._kept.sessions.values() if s.tenant == tenant and s.state in busy and s.owner != but]
+            return dict(Counter(session.token for session in found))
 
     def drop_usage(self, before: int) -> int:
         with self._lock:

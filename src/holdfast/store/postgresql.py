@@ -340,10 +340,9 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
             "kinds": _values(kinds),
             "tenant": plain_some(tenant),
         }
+        name = "list_open_queries" if set(states) == {QueryState.OPEN} else "list_queries"
         if session_id is not None or execution_id is not None:
-            name = "list_queries_of_session"
-        else:
-            name = "list_open_queries" if set(states) == {QueryState.OPEN} else "list_queries"
+            name += "_of_session"
         return self._page(
             name,
             given,
@@ -386,6 +385,9 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
 
     def read_usage(self, scope: str, hour: int) -> list[UsageRow]:
         return usage_of(self._all("read_usage", (plain(scope), hour)))
+
+    def count_running(self, tenant: str, but: UUID) -> dict[str, int]:
+        return {read_plain(token): count for token, count in self._all("count_running", (plain(tenant), but))}
 
     def drop_usage(self, before: int) -> int:
         return int(self._write("drop_usage", (before,))[0][0])

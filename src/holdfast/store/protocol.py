@@ -424,6 +424,9 @@ class Store(Protocol):
     def read_usage(self, scope: str, hour: int) -> list[UsageRow]:
         """What the members of a scope use in this hour, and what they have stored (hour 0)."""
 
+    def count_running(self, tenant: str, but: UUID) -> dict[str, int]:
+        """How many sessions of a tenant run or start in other processes than this one, by token."""
+
     def drop_usage(self, before: int) -> int:
         """Forgets the usage of hours before this one; tells how many rows. Hour 0 stays."""
 

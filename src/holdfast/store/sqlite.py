@@ -195,6 +195,11 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
         with self._file.read() as connection:
             return usage_of(connection.execute(self._sql["read_usage"], (plain(scope), hour)))
 
+    def count_running(self, tenant: str, but: UUID) -> dict[str, int]:
+        with self._file.read() as connection:
+            rows = connection.execute(self._sql["count_running"], (plain(tenant), but.bytes))
+            return {read_plain(token): count for token, count in rows}
+
     def drop_usage(self, before: int) -> int:
         with self._file.write() as writing:
             return writing.execute(self._sql["drop_usage"], (before,)).rowcount

@@ -82,6 +82,21 @@ WHERE (q.asked_at, q.session, q.number) > (%(after_time)s::bigint, %(after_sessi
     AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 ORDER BY q.asked_at, q.session, q.number LIMIT %(limit)s
 
+-- name: list_open_queries_of_session
+-- Of those that were answered, of which there may be thousands, none is looked at.
+SELECT s.id, q.session, {query_columns}
+FROM sessions AS s JOIN queries AS q ON q.session = s.key
+WHERE s.key = coalesce(
+        (SELECT key FROM sessions WHERE id = %(session_id)s::uuid), (SELECT session FROM executions WHERE id = %(execution_id)s::uuid)
+    )
+    AND q.number > %(after_number)s::bigint
+    AND q.state = 'open'
+    AND (%(session_id)s::uuid IS NULL OR s.id = %(session_id)s::uuid)
+    AND (%(execution_id)s::uuid IS NULL OR q.execution_id = %(execution_id)s::uuid)
+    AND (%(kinds)s::text[] IS NULL OR q.kind = ANY(%(kinds)s::text[]))
+    AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+ORDER BY q.number LIMIT %(limit)s
+
 -- name: list_queries_of_session
 SELECT s.id, q.session, {query_columns}
 FROM sessions AS s JOIN queries AS q ON q.session = s.key

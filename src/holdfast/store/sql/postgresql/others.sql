@@ -8,6 +8,10 @@ SELECT {milliseconds}
 SELECT member, hour, sum(cpu_us)::bigint, sum(steps)::bigint, sum(events)::bigint, sum(bytes)::bigint, sum(sessions)::bigint
 FROM usage WHERE scope = %s AND hour IN (0, %s) GROUP BY member, hour
 
+-- name: count_running
+SELECT created_by, count(*) FROM sessions
+WHERE state IN ('starting', 'running') AND tenant = %s AND owner IS DISTINCT FROM %s GROUP BY created_by
+
 -- name: drop_usage
 WITH dropped AS (DELETE FROM usage WHERE hour > 0 AND hour < %s RETURNING 1)
 SELECT count(*) FROM dropped

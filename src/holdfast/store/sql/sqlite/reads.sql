@@ -191,6 +191,15 @@ AND (:states = '' OR instr(:states, ',' || q.state || ','))
 AND (:kinds = '' OR instr(:kinds, ',' || q.kind || ','))
 ORDER BY q.place LIMIT :limit
 
+-- Of those that were answered, of which there may be thousands, none is looked at.
+-- name: list_open_queries_of_session
+SELECT s.id, q.place, {query_columns}
+FROM sessions s JOIN queries q INDEXED BY queries_open ON q.place > max(s.key << 28, :after) AND q.place < (s.key + 1) << 28
+WHERE s.key = :session AND (:tenant IS NULL OR s.tenant = :tenant) AND q.state = 'open'
+AND (:execution_id IS NULL OR q.execution_id = :execution_id)
+AND (:kinds = '' OR instr(:kinds, ',' || q.kind || ','))
+ORDER BY q.place LIMIT :limit
+
 -- name: list_queries
 SELECT s.id, q.place, {query_columns}
 FROM (
@@ -261,6 +270,10 @@ WHERE s.id = ? AND e.key > ? ORDER BY e.key LIMIT ?
 
 -- name: read_usage
 SELECT member, hour, cpu_us, steps, events, bytes, sessions FROM usage WHERE scope = ? AND hour IN (0, ?)
+
+-- name: count_running
+SELECT created_by, count(*) FROM sessions INDEXED BY sessions_busy
+WHERE state IN ('starting', 'running') AND tenant = ? AND owner IS NOT ? GROUP BY created_by
 
 -- name: get_reply
 SELECT name, request, outcome, created_at FROM replies WHERE name = ?
