@@ -7,7 +7,7 @@ import secrets
 import socket
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 VARIABLE = "HOSTILE_CANARY"
@@ -144,6 +144,16 @@ class _Watch:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+@contextlib.contextmanager
+def watched(*folders: Path) -> Iterator[Callable[[], list[str]]]:
+    """Gives what tells which files in some folders were opened or changed since the beginning."""
+    watch = _Watch(*folders)
+    try:
+        yield watch.seen
+    finally:
+        watch.close()
 
 
 def _events(data: bytes) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from holdfast.control._edits import which
 from holdfast.control._once import Once
 from holdfast.control._tenancy import TenantRuntime, require_one
 from holdfast.control._versions import Versions
-from holdfast.control._worktree_roots import check_below
+from holdfast.control._worktree_roots import resolve_below
 from holdfast.domain import (
     Budget,
     ErrorEntry,
@@ -201,11 +201,7 @@ class SessionCreation:
         """A worktree that is below one of some folders. Whether there is one elsewhere is not told."""
         if roots is None:
             return resolve_root(path)
-        tenant = require_one(self._runtime.tenant)
-        check_below(path, roots, tenant)
-        found = resolve_root(path)
-        check_below(found, roots, tenant)  # a link may have been changed since
-        return found
+        return resolve_below(path, roots, require_one(self._runtime.tenant))
 
     def _commit(self, wanted: _Wanted, version: TemplateVersion, problem: HoldfastError | None) -> Commit:
         """The new session: ready, about to start, or crashed by something that went wrong before."""

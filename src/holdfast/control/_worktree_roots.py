@@ -5,22 +5,35 @@ import re
 from pathlib import PurePath
 from typing import Final
 
+from holdfast.capabilities import resolve_root
 from holdfast.domain import DEFAULT_TENANT, WorktreeNotAllowed
 
 TENANT: Final = "{tenant}"
 """Stands for the name of the tenant in a root."""
 
 
-def check_below(path: str, roots: tuple[str, ...], tenant: str) -> None:
-    """Raise `WorktreeNotAllowed` unless a folder lies below a root of the tenant, after all links.
+def resolve_below(path: str, roots: tuple[str, ...], tenant: str) -> str:
+    """The real path of a worktree. `WorktreeNotAllowed` unless it lies below a root of the tenant, `WorktreeNotFound` if it is not there.
+
+    What counts is the path that was opened, and is opened later: it has no links in it, and whoever opens it goes through none. It is
+    checked before as well, so that nobody is told whether there is a folder elsewhere.
+    """
+    try:
+        _check_below(os.path.realpath(path), roots, tenant)
+    except (OSError, ValueError):  # a name that no file can have
+        raise WorktreeNotAllowed from None
+    found = resolve_root(path)
+    _check_below(found, roots, tenant)  # a link may have been changed since
+    return found
+
+
+def _check_below(real: str, roots: tuple[str, ...], tenant: str) -> None:
+    """Raise `WorktreeNotAllowed` unless a folder, by its real path, lies below a root of the tenant.
 
     A root with `{tenant}` in it is each tenant's own; others are the default tenant's. What lies below the own root of another tenant, or
     contains one, is refused whatever other root it lies below.
     """
-    try:
-        folder = PurePath(os.path.realpath(path))
-    except (OSError, ValueError):  # a name that no file can have
-        raise WorktreeNotAllowed from None
+    folder = PurePath(real)
     allowed = [root.replace(TENANT, tenant) for root in roots if TENANT in root or tenant == DEFAULT_TENANT]
     if not any(PurePath(os.path.realpath(root)) in folder.parents for root in allowed):
         raise WorktreeNotAllowed

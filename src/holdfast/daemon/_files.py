@@ -88,6 +88,18 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def read_whole(path: Path, most: int) -> tuple[bytes, os.stat_result]:
+    """A file and its status, both of the same open file: at most so many bytes, and one more if there are more.
+
+    `OSError` for what is no file: nobody may keep us waiting with a pipe.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        return file.read(most + 1), status
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Replaces a file: readers see the old content or the new, also after a power failure, and nobody but the owner sees any."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # with mode 0600

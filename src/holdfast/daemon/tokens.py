@@ -9,7 +9,6 @@ import logging
 import os
 import re
 import secrets
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,12 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.daemon._errors import TokenNotFound, TokensUnusable
-from holdfast.daemon._files import OTHERS, OTHERS_WRITE, locked, private_folder, write_private
+from holdfast.daemon._files import OTHERS, OTHERS_WRITE, locked, private_folder, read_whole, write_private
 from holdfast.domain import DEFAULT_TENANT, InvalidValue, NameTaken, check_tenant
 
 _log: Final = logging.getLogger("holdfast.daemon")
 _SECRET: Final = re.compile(r"hf_[A-Za-z0-9_-]{43}")
 _LONGEST_NAME: Final = 100
+_LONGEST_SECRET: Final = 1_000
 _LARGEST: Final = 1 << 24
 _FORMAT: Final = 1
 _WITH_TENANTS: Final = 2
@@ -200,7 +200,7 @@ class Tokens:
         """
         with self._changing():
             if self._seen is None:
-                kept = read_secret(self.token_file) if _is_private(self.token_file) else None
+                kept = read_secret(self.token_file, trusted=True)
                 secret = kept or new_secret()
                 if kept is None:
                     self._write_secret(secret)
@@ -241,29 +241,28 @@ class Tokens:
 
     def _stamp(self) -> tuple[int, ...] | None:
         try:
-            status = self._path.stat()
+            return _stamp_of(self._path.stat())
         except FileNotFoundError:
             return None
         except OSError as error:
             raise TokensUnusable(f"tokens.json cannot be read: {error.strerror}") from None
-        return status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid
 
     def _read(self) -> tuple[tuple[int, ...] | None, _Listed]:
-        stamp = self._stamp()
-        if stamp is None:
+        try:
+            data, status = read_whole(self._path, _LARGEST)
+        except FileNotFoundError:
             return None, []
-        *_, size, mode, owner = stamp
-        if sys.platform != "win32" and (mode & OTHERS_WRITE or owner not in self._trusted()):
+        except OSError as error:
+            raise TokensUnusable(f"tokens.json cannot be read: {error.strerror}") from None
+        if sys.platform != "win32" and (status.st_mode & OTHERS_WRITE or status.st_uid not in self._trusted()):
             raise TokensUnusable(
                 "tokens.json can be written by others, so its tokens cannot be trusted: check it, then chmod 600"
             )
-        if not stat.S_ISREG(mode):  # a pipe would be waited for
-            raise TokensUnusable("tokens.json is no file")
-        if size > _LARGEST:
+        if len(data) > _LARGEST:
             raise TokensUnusable("tokens.json is too large")
         try:
-            return stamp, [_from_json(row) for row in _rows(json.loads(self._path.read_bytes()))]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, InvalidValue) as error:
+            return _stamp_of(status), [_from_json(row) for row in _rows(json.loads(data))]
+        except (ValueError, KeyError, TypeError, RecursionError, InvalidValue) as error:
             raise TokensUnusable("tokens.json cannot be read: restore it, or remove it and make new tokens") from error
 
     def _trusted(self) -> set[int]:
@@ -285,29 +284,30 @@ def new_secret() -> str:
     return f"hf_{secrets.token_urlsafe(32)}"
 
 
-def read_secret(path: Path) -> str | None:
-    """The secret in a token file, or None. One that others can read is used, with a warning: it may be known to them."""
+def read_secret(path: Path, *, trusted: bool = False) -> str | None:
+    """The secret in a token file, or None. One that others can read is used, with a warning: it may be known to them.
+
+    With `trusted` it is used only if nobody but this user, or root, can have written it.
+    """
     try:
-        text = path.read_text().strip()
-        mode = path.stat().st_mode
+        data, status = read_whole(path, _LONGEST_SECRET)
+        text = data.decode().strip()
     except (OSError, ValueError):
         return None
     if not _SECRET.fullmatch(text):
         return None
-    if sys.platform != "win32" and mode & OTHERS:
-        _log.warning(
-            "the token file can be read by others: revoke that token if they should not have it, and chmod 600 the file"
-        )
+    if sys.platform != "win32":
+        if trusted and (status.st_mode & OTHERS_WRITE or status.st_uid not in (0, os.geteuid())):
+            return None
+        if status.st_mode & OTHERS:
+            _log.warning(
+                "the token file can be read by others: revoke that token if they should not have it, and chmod 600 the file"
+            )
     return text
 
 
-def _is_private(path: Path) -> bool:
-    """Whether nobody but this user, or root, can have written a file."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    return sys.platform == "win32" or (not status.st_mode & OTHERS_WRITE and status.st_uid in (0, os.geteuid()))
+def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, status.st_uid
 
 
 def _rows(content: Any) -> list[dict[str, Any]]:

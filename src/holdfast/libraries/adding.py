@@ -11,7 +11,7 @@ from holdfast.libraries import bundling, debian, names, npm, wrapping
 from holdfast.libraries._errors import LibraryNotAdded
 from holdfast.libraries.cache import LARGEST, LibraryCache, checksum
 from holdfast.libraries.catalogue import CATALOGUE, RECIPES
-from holdfast.libraries.lock import Locked
+from holdfast.libraries.lock import Locked, TooLarge, read_whole
 
 _KNOWN: Final = {library["id"]: library for library in CATALOGUE}
 
@@ -110,12 +110,13 @@ def _put(
 
 def _read(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            raise LibraryNotAdded(f"there is no file {path.name[:80]!r}", "FILE_NOT_FOUND")
-        if path.stat().st_size > LARGEST:
-            raise LibraryNotAdded(f"{path.name} is too large: a library has at most {LARGEST >> 20} MB", "LIBRARY_TOO_LARGE")
-        data = path.read_bytes()
+        data = read_whole(path, LARGEST)
         data.decode("utf-8-sig")
+    except TooLarge:
+        message = f"{path.name} is too large: a library has at most {LARGEST >> 20} MB"
+        raise LibraryNotAdded(message, "LIBRARY_TOO_LARGE") from None
+    except FileNotFoundError:
+        raise LibraryNotAdded(f"there is no file {path.name[:80]!r}", "FILE_NOT_FOUND") from None
     except (OSError, UnicodeDecodeError):
         raise LibraryNotAdded(f"{path.name[:80]!r} is not text that could be loaded", "FILE_NOT_FOUND") from None
     return data

@@ -18,6 +18,7 @@ from holdfast.libraries import catalogue
 from holdfast.libraries._errors import LibraryNotAdded
 from holdfast.libraries._process import run
 from holdfast.libraries.cache import LARGEST
+from holdfast.libraries.lock import TooLarge, read_whole
 from holdfast.libraries.npm import Fetched, install
 
 _HERE: Final = Path(__file__).parent
@@ -131,9 +132,9 @@ def _plain_file(package: Fetched) -> str | None:
 
 def _read(path: Path, what: str) -> str:
     try:
-        if path.stat().st_size > LARGEST:
-            raise LibraryNotAdded(f"{what} is too large: a library has at most {LARGEST >> 20} MB", "LIBRARY_TOO_LARGE")
-        return path.read_bytes().decode("utf-8-sig")
+        return read_whole(path, LARGEST).decode("utf-8-sig")
+    except TooLarge:
+        raise LibraryNotAdded(f"{what} is too large: a library has at most {LARGEST >> 20} MB", "LIBRARY_TOO_LARGE") from None
     except (OSError, UnicodeDecodeError):
         raise LibraryNotAdded(f"{what} has no text that could be loaded", "BUNDLE_FAILED") from None
 

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from holdfast.domain import LibraryNotCached, LibraryUnknown, SourceFile
 from holdfast.libraries import names
 from holdfast.libraries.catalogue import CATALOGUE
-from holdfast.libraries.lock import Locked, changing, read_lock, write_whole
+from holdfast.libraries.lock import Locked, TooLarge, changing, read_lock, read_whole, write_whole
 
 LARGEST: Final = 16 << 20
 _LANGUAGES: Final = {ending: language for language, ending in names.ENDINGS.items()}
@@ -194,13 +194,10 @@ class LibraryCache:
 
     def _read(self, filename: str) -> bytes | None:
         """What is in a file, if it is text and not too large."""
-        path = self.folder / filename
         try:
-            if not path.is_file() or path.stat().st_size > LARGEST:
-                return None
-            data = path.read_bytes()
+            data = read_whole(self.folder / filename, LARGEST)
             data.decode()
-        except (OSError, UnicodeDecodeError):
+        except (OSError, TooLarge, UnicodeDecodeError):
             return None
         return data
 

@@ -5,8 +5,10 @@ stays: were it removed, two might each hold "the" file. If the folder goes away 
 """
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +24,10 @@ LOCK: Final = "libraries.lock.json"
 _HELD: Final = ".held"
 _FORMAT: Final = 1
 _LARGEST: Final = 64 << 20
+
+
+class TooLarge(ValueError):
+    """A file has more bytes than may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +48,7 @@ class Locked:
 def read_lock(folder: Path) -> dict[str, Locked]:
     """By the names of files. What cannot be read is as good as not there: the files then count as put there by hand."""
     try:
-        path = folder / LOCK
-        if path.stat().st_size > _LARGEST:
-            return {}
-        given = json.loads(path.read_bytes())
+        given = json.loads(read_whole(folder / LOCK, _LARGEST))
         if given["format"] != _FORMAT:
             return {}
         found = {name: Locked(**entry) for name, entry in given["libraries"].items()}
@@ -79,6 +82,17 @@ def changing(folder: Path) -> Iterator[dict[str, Locked]]:
         raise LibraryNotAdded(message, "CACHE_NOT_WRITABLE") from None
 
 
+def read_whole(path: Path, most: int) -> bytes:
+    """A file, opened once, so that what is looked at is what is read. `OSError` for what is no file, `TooLarge` for more bytes."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise TooLarge
+    return data
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Whoever reads it finds it whole, or as it was."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +112,7 @@ def write_whole(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder / _HELD, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(folder / _HELD, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         _take(handle)
         yield

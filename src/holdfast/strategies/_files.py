@@ -5,15 +5,16 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import IO, Final, NamedTuple, Self
 
 _SETTLED_NS: Final = 2_000_000_000
 """How old a change must be before the file's times are relied on: some systems note them only so exactly."""
 _PATIENCE_S: Final = 2.0
 """How long one who only reads waits for one who changes something."""
 _LOOK_S: Final = 0.005
+_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _PLAIN: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -36,11 +37,18 @@ def is_settled(stamps: Iterable[Stamp], now: int) -> bool:
     return all(max(stamp.modified, stamp.changed) < now - _SETTLED_NS for stamp in stamps)
 
 
-def read_whole(path: Path, most: int) -> bytes:
-    """A file, or as much of it as may be and one byte more. `OSError` for what is no file: nobody may keep us waiting with a pipe."""
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to be read. `OSError` for what is none: nobody may keep us waiting with a pipe."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError
+        yield file
+
+
+def read_whole(path: Path, most: int) -> bytes:
+    """A file, or as much of it as may be and one byte more. `OSError` for what is none."""
+    with opened(path) as file:
         return file.read(most + 1)
 
 
@@ -57,6 +65,42 @@ def write_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
+
+
+def write_tree(folder: Path, files: Mapping[str, bytes]) -> str:
+    """Write files into a new folder in a folder, by descriptors: what takes the place of a folder meanwhile is not written to.
+
+    Gives the name of the new folder. `FileExistsError` if two of the files have one name here.
+    """
+    name = f".new-{secrets.token_hex(8)}"
+    top = os.open(folder, _FOLDER)
+    try:
+        os.mkdir(name, 0o777, dir_fd=top)
+        new = os.open(name, _FOLDER | _PLAIN, dir_fd=top)
+        try:
+            for path, data in files.items():
+                _write_below(new, path.split("/"), data)
+        finally:
+            os.close(new)
+    finally:
+        os.close(top)
+    return name
+
+
+def _write_below(folder: int, names: list[str], data: bytes) -> None:
+    name, *rest = names
+    if not rest:
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666, dir_fd=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        return
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o777, dir_fd=folder)
+    below = os.open(name, _FOLDER | _PLAIN, dir_fd=folder)
+    try:
+        _write_below(below, rest, data)
+    finally:
+        os.close(below)
 
 
 @contextlib.contextmanager

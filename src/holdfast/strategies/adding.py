@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from holdfast.strategies import archives, names
 from holdfast.strategies._errors import PackageExists, PackageInvalid
-from holdfast.strategies._files import held
+from holdfast.strategies._files import held, write_tree
 from holdfast.strategies.content import Content, read_content
 from holdfast.strategies.lock import Lock, Locked, read_lock, write_lock, written
 from holdfast.strategies.packages import NEW, Folder, is_package
@@ -159,16 +159,11 @@ def changing(folder: Folder) -> Iterator[Lock]:
 
 def _write(folder: Folder, name: str, content: Content) -> None:
     """Writes a package beside its place."""
-    new = folder.path / f"{NEW}{secrets.token_hex(8)}"
     try:
-        for file, data in content.files.items():
-            path = new / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as opened:
-                opened.write(data)
+        new = write_tree(folder.path, content.files)
     except (FileExistsError, NotADirectoryError):  # where capital letters make no difference, or a file is a folder as well
         raise PackageInvalid("two files of the package have the same name here") from None
-    new.rename(folder.beside(name, content.sha256))
+    (folder.path / new).rename(folder.beside(name, content.sha256))
 
 
 def put_away(place: Path) -> None:

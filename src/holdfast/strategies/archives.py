@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from holdfast.strategies._errors import PackageInvalid
+from holdfast.strategies._files import opened
 from holdfast.strategies._tar import Entry, Stream, TooMuch, entries
 from holdfast.strategies.content import LARGEST_FILE
 from holdfast.strategies.names import DEEPEST, check_part, is_left_out
@@ -69,10 +70,8 @@ def read_archive(path: Path) -> dict[str, bytes]:
     """All files of an archive that may belong to packages, by their names. `PackageInvalid` if it is not to be trusted, or broken."""
     files: dict[str, bytes] = {}
     count, total = 0, 0
-    if not path.is_file():
-        raise PackageInvalid(f"there is no file {path.name[:80]!r}")
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             if file.seek(0, 2) > LARGEST:
                 raise _too_large()
             file.seek(0)
@@ -91,6 +90,8 @@ def read_archive(path: Path) -> dict[str, bytes]:
                     raise _too_large()
     except TooMuch:
         raise _too_large() from None
+    except FileNotFoundError:
+        raise PackageInvalid(f"there is no file {path.name[:80]!r}") from None
     except _BROKEN:
         raise PackageInvalid(f"{path.name[:80]!r} cannot be read as an archive") from None
     return files
