@@ -15,6 +15,7 @@ from holdfast.cli._exits import CommandFailed, Exit, tell
 from holdfast.cli._remote import Globals
 from holdfast.cli.commands import (
     command,
+    database,
     execution,
     libs,
     local,
@@ -76,6 +77,7 @@ def built() -> typer.Typer:
     app.add_typer(strategy.app, name="strategy")
     app.add_typer(transcript.app, name="transcript")
     app.add_typer(libs.app, name="libs")
+    app.add_typer(database.app, name="database")
     app.add_typer(ops.app, name="ops")
     app.add_typer(serve.token_app, name="token")
     app.add_typer(serve.config_app, name="config")

@@ -42,6 +42,8 @@ class ConnectionConfig:
     driver: Literal["postgresql"]
     dsn: str = field(default="", metadata={"secret": True})
     dsn_env: str = ""
+    require_locked_role: bool = False
+    """Refuses a role that can still reach what the script of `holdfast database lockdown` revokes."""
 
     def __post_init__(self) -> None:
         if find_spec("psycopg") is None:
@@ -233,7 +235,7 @@ class Database(NativeModule):
             Postgresql,  # takes a while, and not every installation has what it needs
         )
 
-        return Postgresql(address, self.scope, caps)
+        return Postgresql(address, self.scope, caps, locked=found.require_locked_role)
 
     def _check_file(self, dsn: str) -> None:
         if dsn.startswith(("/", "file:")) or not dsn:

@@ -62,11 +62,15 @@ class Rows:
         self._size = 0
         self.found: list[dict[str, Any]] = []
 
-    def add(self, names: Sequence[str], row: Sequence[Any], size: int) -> None:
-        """`size` is that of the values. Names count too: each row has them."""
+    def count(self, names: Sequence[str], size: int) -> None:
+        """Count one more row before it is decoded. `size` is that of the values. Names count too: each row has them."""
         self._size += size + sum(map(len, names))
         if len(self.found) == self._caps.rows or self._size > self._caps.bytes:
             raise too_large(self._caps)
+
+    def add(self, names: Sequence[str], row: Sequence[Any], size: int) -> None:
+        """Count a row and keep it."""
+        self.count(names, size)
         self.found.append(dict(zip(names, row, strict=True)))
 
 
