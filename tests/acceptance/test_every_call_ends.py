@@ -270,7 +270,7 @@ async def test_what_cannot_be_thawed_can_be_closed_and_deleted(sqlite: str, miss
             connection.execute("DELETE FROM blobs WHERE digest IN (SELECT baked FROM template_versions)")
         connection.commit()
     async with opened(sqlite) as hf:
-        with refused("IMAGE_DAMAGED" if missing == "image" else "GUEST_MISSING"):
+        with refused("STORE_DAMAGED"):
             await (hf.queries.answer(here, "x") if state == "paused" else hf.executions.run(here, "x"))
         assert (await hf.sessions.get(here)).state == state
         assert (await hf.sessions.close(here)).state == "closed"

@@ -274,7 +274,7 @@ async def test_what_is_damaged_can_be_closed_and_deleted(sqlite: str) -> None:
     connection.close()
     async with opened(sqlite, retention=Retention()) as hf:
         for each in (*made.values(), fork):
-            with refused("IMAGE_DAMAGED"):
+            with refused("STORE_DAMAGED"):
                 await hf.queries.answer(each, "a")
         assert (await hf.sessions.close(made["closed"])).state == "closed"
         assert [query.state for query in (await hf.queries.list(made["closed"], states=[])).items] == ["cancelled"]
@@ -282,7 +282,7 @@ async def test_what_is_damaged_can_be_closed_and_deleted(sqlite: str) -> None:
         assert [node.number for node in await hf.sessions.checkpoints(made["closed"])] == [1, 2]
         await hf.sessions.delete(made["deleted"])
         await hf.sessions.delete(made["forked"])
-        with refused("IMAGE_FOREIGN"):  # nothing was made of it, as nothing could be before
+        with refused("STORE_DAMAGED"):  # nothing was made of it, as nothing could be before
             await hf.queries.answer(fork, "a")
         await hf.sessions.delete(fork)
         hf.retention = Retention(idle_ms=0, closed_ms=0)

@@ -281,8 +281,8 @@ def test_a_checkpoint_whose_bytes_changed(address: str) -> None:
         )
         async with Holdfast.open(address) as hf:
             for _ in range(2):
-                assert await code_of(hf.queries.answer(session, "x")) == "IMAGE_DAMAGED"
-            assert await code_of(hf.sessions.diff(session, 1)) == "IMAGE_DAMAGED"
+                assert await code_of(hf.queries.answer(session, "x")) == "STORE_DAMAGED"
+            assert await code_of(hf.sessions.diff(session, 1)) == "STORE_DAMAGED"
             assert result(await hf.executions.run(other, "b + 1")) == 11
             assert (await hf.sessions.get(session)).state is SessionState.PAUSED
             # All before it is whole: a fork of it goes on, and so does the session itself once it is rewound.
@@ -314,7 +314,7 @@ def test_a_guest_that_is_gone_or_changed(address: str, kind: str, how: str) -> N
             )
         async with Holdfast.open(address) as hf:
             for _ in range(2):
-                assert await code_of(hf.queries.answer(session, "x")) == "GUEST_MISSING"
+                assert await code_of(hf.queries.answer(session, "x")) == "STORE_DAMAGED"
             assert result(await hf.executions.run(other, "return 1 + 1")) == 2
             assert (await hf.sessions.get(session)).state is SessionState.PAUSED
             # What needs no guest can still be read.
@@ -368,7 +368,7 @@ def test_images_that_were_sealed_with_another_key(address: str) -> None:
         session, _ = await ended(address)
         damage(address, "DELETE FROM secrets")
         async with Holdfast.open(address) as hf:
-            assert await code_of(hf.queries.answer(session, "x")) == "IMAGE_DAMAGED"
+            assert await code_of(hf.queries.answer(session, "x")) == "STORE_DAMAGED"
             fresh = await hf.sessions.create("js")
             assert result(await hf.executions.run(fresh.id, "1 + 1")) == 2
 

@@ -35,6 +35,7 @@ class Template(Resource):
     libraries: tuple[str, ...] = ()
     created_at: AwareDatetime
     updated_at: AwareDatetime
+    damaged: bool = False
 
 
 class Limits(Resource):
@@ -187,6 +188,7 @@ class Session(Resource):
     wake_at: AwareDatetime | None = None
     family: Family | None = None
     usage: dict[str, Any] = {}
+    damaged: bool = False
 
 
 class Checkpoint(Resource):

@@ -58,7 +58,7 @@ class Owners:
 
     def of_session(self, session_id: UUID) -> str:
         """Return the tenant of a session. `SessionNotFound`."""
-        return self._known.get(session_id) or self.keep(session_id, self._store.get_session(session_id).tenant)
+        return self._known.get(session_id) or self.keep(session_id, self._store.show_session(session_id).tenant)
 
     def of_execution(self, execution_id: UUID) -> str:
         """Return the tenant of an execution. `ExecutionNotFound`."""
@@ -173,6 +173,14 @@ class TenantStore:
         self._store.delete_template(template_id)
 
     # ---- sessions ------------------------------------------------------------------------------------------------------------------
+
+    def show_session(self, session_id: UUID) -> Session:
+        self.check_session(session_id)
+        return self._store.show_session(session_id)
+
+    def close_damaged(self, session_id: UUID, at: int) -> None:
+        self.check_session(session_id)
+        self._store.close_damaged(session_id, at)
 
     def get_session(self, session_id: UUID) -> Session:
         session = self._store.get_session(session_id)

@@ -66,6 +66,7 @@ def template(found: Template, spec: TemplateSpec) -> dict[str, Any]:
         "libraries": list(spec.packages),
         "created_at": moment(found.created_at),
         "updated_at": moment(found.updated_at),
+        "damaged": False,
     }
 
 
@@ -164,6 +165,7 @@ def session(found: Session) -> dict[str, Any]:
         "wake_at": some_moment(found.wake_at),
         "family": None if found.family is None else family(found.family),
         "usage": usage(found.usage),
+        "damaged": found.damaged,
     }
 
 

@@ -30,7 +30,8 @@ from holdfast.runtime import (
     difference,
     globals_at,
 )
-from holdfast.store import Page, Reply
+from holdfast.runtime.pruning import delete_damaged
+from holdfast.store import Page, Reply, StoreDamaged
 
 _LOOK_S: Final = 0.1
 _AT_ONCE: Final = 16
@@ -73,7 +74,7 @@ class Sessions(SessionCreation):
             await self.close_branches(session_id)
 
         await self._once.simple(idempotency_key, {"close": str(session_id)}, do)
-        return await self.get(session_id)
+        return await self._runtime.call(self._runtime.store.show_session, session_id)
 
     async def _close(self, session_id: UUID) -> None:
         closing = self._runtime.submit(session_id, Close())
@@ -81,7 +82,11 @@ class Sessions(SessionCreation):
             running = self._runtime.cancel(session_id)
             ends = [closing] if running is None else [closing, running]
             await asyncio.wait(ends, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)  # it may begin only now
-        await closing
+        try:
+            await closing
+        except StoreDamaged:  # nothing of it can be loaded, but it can end
+            now = int(self._runtime.settings.clock())
+            await self._runtime.call(self._runtime.store.close_damaged, session_id, now)
 
     async def close_branches(self, session_id: UUID, places: asyncio.Semaphore | None = None) -> None:
         """Closes the sessions that are branches of a session's forks, and those below them."""
@@ -103,7 +108,7 @@ class Sessions(SessionCreation):
         session_id = parse_id(session, "session")
 
         async def find() -> UUID:
-            return (await self.get(session_id)).id
+            return (await self._runtime.call(self._runtime.store.show_session, session_id)).id
 
         async def remove(found: UUID) -> None:
             await self.close(found)
@@ -120,7 +125,11 @@ class Sessions(SessionCreation):
 
         await asyncio.gather(*map(delete, await self._below(session_id)))
         async with places:
-            await self._runtime.submit(session_id, Delete())
+            try:
+                await self._runtime.submit(session_id, Delete())
+            except StoreDamaged:
+                core = self._runtime.core
+                await self._runtime.call(delete_damaged, core.store, session_id, core.key)
 
     # ---- history -------------------------------------------------------------------------------------------------------------------
 

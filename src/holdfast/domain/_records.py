@@ -128,6 +128,8 @@ class Session(_Copied):
     tenant: str = DEFAULT_TENANT
     token: str = ""
     usage: Usage = field(default_factory=Usage)
+    damaged: bool = False
+    """Whether its record cannot be read: then this is only a placeholder in a list."""
 
     @property
     def principal(self) -> Principal:
@@ -175,6 +177,7 @@ class Execution(_Copied):
     parent_id: UUID | None = None
     env: Any = None
     custom: dict[str, Any] = field(default_factory=dict)
+    damaged: bool = False
 
     def copy(self) -> Self:
         twin = _Copied.copy(self)
@@ -310,6 +313,7 @@ class Query(_Copied):
     started_at: int | None = None
     closed_at: int | None = None
     answer: Answer | None = None
+    damaged: bool = False
 
     @property
     def id(self) -> str:

@@ -20,6 +20,7 @@ TEMPLATE: Final[Plain] = {
     "libraries": ["lodash-4.17.21"],
     "created_at": _AT,
     "updated_at": _AT,
+    "damaged": False,
 }
 LIMITS: Final[Plain] = {
     "cpu_ms": 2000,
@@ -130,6 +131,7 @@ SESSION: Final[Plain] = {
         "stored_events": 900,
         "stored_bytes": 256000,
     },
+    "damaged": False,
 }
 METRICS: Final[Plain] = {"elapsed_ms": 1, "steps": 1, "pauses": 0, "queries": 0, "llm_calls": 0, "cpu_ms": 0.4}
 QUERY: Final[Plain] = {

@@ -105,7 +105,6 @@ UNEXPECTED: Final = frozenset(
         "IMAGE_TOO_LARGE",
         "HOST_ERROR",
         "KEY_MISMATCH",
-        "GUEST_MISSING",
         "REPLAY_DIVERGED",
         "EFFECT_UNCERTAIN",
         "RECOVERY_FAILED",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query
 
 from holdfast.control import plain
-from holdfast.domain import HoldfastError, Limits, Template, TemplateNotFound, TemplateVersion
+from holdfast.domain import HoldfastError, Limits, Template, TemplateNotFound, TemplateSpec, TemplateVersion
 from holdfast.http import _examples
 from holdfast.http._answers import Json
 from holdfast.http._call import ADMIN, READ
@@ -14,6 +14,7 @@ from holdfast.http._catalogue import languages, libraries, modules
 from holdfast.http._params import CapabilityId, Key, Listed, StartupId, TemplateId
 from holdfast.http._routes import Hf, Routes
 from holdfast.http.models import _templates as models
+from holdfast.store import StoreDamaged
 
 routes: Final = Routes("templates")
 catalogue: Final = Routes("catalogue")
@@ -26,6 +27,13 @@ _Part = Annotated[str, Path(min_length=1, max_length=200, description="The name 
 
 async def _shown(hf: Hf, found: Template) -> dict[str, Any]:
     return plain.template(found, (await hf.templates.version(found.id)).spec)
+
+
+async def _listed(hf: Hf, found: Template) -> dict[str, Any]:
+    try:
+        return await _shown(hf, found)
+    except StoreDamaged:  # it is named, and the others are shown
+        return plain.template(found, TemplateSpec(active=False)) | {"damaged": True}
 
 
 async def _latest(hf: Hf, template_id: Any) -> TemplateVersion:
@@ -52,7 +60,7 @@ async def list_templates(
     if name is not None:
         return Json(await _named(hf, name))
     page = await hf.templates.list(limit=listed.limit, after=listed.cursor)
-    shown = await asyncio.gather(*(_shown(hf, found) for found in page.items), return_exceptions=True)
+    shown = await asyncio.gather(*(_listed(hf, found) for found in page.items), return_exceptions=True)
     for one in shown:
         if isinstance(one, BaseException) and not isinstance(one, TemplateNotFound):  # which was deleted meanwhile
             raise one

@@ -3,7 +3,6 @@
 HoldfastError
 ├── RuntimeClosed      Holdfast was closed
 ├── KeyMismatch        the store's images are sealed with another key
-├── GuestMissing       the guest that a session was made with is not in the store
 ├── ReplayDiverged     a step that was run again did something else than before
 ├── EffectUncertain    an effect may or may not have happened
 ├── RecoveryFailed     a step brought its process down again and again
@@ -11,10 +10,13 @@ HoldfastError
 ├── LimitExceeded      a limit was exceeded; the session is back at its last checkpoint
 ├── QueryExpired       nobody answered in time
 ├── ForkLimit          a script forks too often, or too deep
-└── BranchFailed       a branch of a fork has failed
+├── BranchFailed       a branch of a fork has failed
+└── StoreDamaged
+    └── GuestMissing   what a session was made with is not in the store, or damaged
 """
 
 from holdfast.domain import Fault, HoldfastError
+from holdfast.store import StoreDamaged
 
 
 class RuntimeClosed(HoldfastError):
@@ -31,11 +33,8 @@ class KeyMismatch(HoldfastError):
     fault = Fault.CALLER
 
 
-class GuestMissing(HoldfastError):
-    """The guest that this session was made with is not in the store. Restore the store from a whole backup."""
-
-    code = "GUEST_MISSING"
-    fault = Fault.ENVIRONMENT
+class GuestMissing(StoreDamaged):
+    """What this session was made with is not in the store, or damaged. Run `holdfast store check --repair`, or restore a backup."""
 
 
 class ReplayDiverged(HoldfastError):

@@ -130,12 +130,12 @@ def forks_of(store: Store, session: Session) -> Iterable[Query]:
 
 def below(store: Store, session_id: UUID) -> list[UUID]:
     """The branches of all forks that a session ever asked for, as far as they are there. `SessionNotFound`."""
-    session = store.get_session(session_id)
+    session = store.show_session(session_id)
     found: list[UUID] = []
     for query in forks_of(store, session) if session.queries else ():
         for child in children(query):
             with contextlib.suppress(SessionNotFound):
-                found.append(store.get_session(child).id)
+                found.append(store.show_session(child).id)
     return found
 
 

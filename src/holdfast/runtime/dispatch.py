@@ -28,8 +28,9 @@ from holdfast.runtime.fair import Owner
 from holdfast.runtime.jobs import Close, Gone, Job, Park, RunsElsewhere, Start, Wake, replay
 from holdfast.runtime.lanes import MOST_CONFLICTS, Lanes
 from holdfast.runtime.outages import Outage, Outages, is_transient
-from holdfast.runtime.resident import Resident
+from holdfast.runtime.resident import Resident, check_whole, records_damaged
 from holdfast.runtime.workers import Workers
+from holdfast.sandbox import RequestRefused
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
 
 _RETRIES: Final = 5
@@ -509,6 +510,10 @@ class Dispatcher:
                 task.job.check(core, resident)
                 task.ran = True
                 commit = task.commit = task.job.run(core, resident)
+        except RequestRefused as error:  # the records say that something waits, and the image that nothing does, or the reverse
+            problem = records_damaged(slot.id)
+            problem.__cause__ = error
+            core.report(problem)
         except (HoldfastError, Park) as error:
             problem = error
         except BaseException as error:  # noqa: BLE001 - the caller must hear of it, whatever it is, and the thread goes on
@@ -527,6 +532,7 @@ class Dispatcher:
 
     def _load(self, session_id: UUID) -> Resident:
         loaded = self._core.store.load(session_id)
+        check_whole(loaded)
         self._outages.known(loaded)
         self._owners[session_id] = loaded.session.principal
         if len(self._owners) > _MOST_OWNERS:

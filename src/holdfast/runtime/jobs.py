@@ -37,7 +37,7 @@ from holdfast.domain import (
     query_id,
 )
 from holdfast.runtime import branches
-from holdfast.runtime._errors import GuestMissing, QueryExpired, RecoveryFailed
+from holdfast.runtime._errors import QueryExpired, RecoveryFailed
 from holdfast.runtime._given_up import uncertain
 from holdfast.runtime.core import Core
 from holdfast.runtime.journal import Refused
@@ -46,8 +46,8 @@ from holdfast.runtime.requests import given, request_from_dict
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.stepping import Stepper, Work
 from holdfast.runtime.usage import held_event, tell_held, wake_at
-from holdfast.sandbox import Evaluate, ImageError, Request, Resume, RunFile
-from holdfast.store import Begun, Commit, LeaseLost, Reply
+from holdfast.sandbox import Evaluate, Request, Resume, RunFile
+from holdfast.store import Begun, Commit, LeaseLost, Reply, StoreDamaged
 
 _MOST_ATTEMPTS: Final = 10
 _ANSWER: Final = EventType.ANSWER.value
@@ -459,7 +459,7 @@ class Close(Job):
         work = Work(Resume())
         try:
             resident.awake()
-        except (ImageError, GuestMissing):
+        except StoreDamaged:
             # As a step that had just begun: then there is nothing to be brought in order.
             work.started, work.durable = resident.execution, True
         return Stepper(core, resident, work).cancel()
@@ -485,10 +485,15 @@ def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool, confl
     execution = resident.execution
     assert execution is not None
     saved = begun.request
-    events = [(kind, payload) for kind, payload in saved["events"]]
+    try:
+        request, events = request_from_dict(saved), [(kind, payload) for kind, payload in saved["events"]]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise StoreDamaged(f"The step under way in session {resident.id} is damaged in the store.").with_details(
+            kind="step under way", id=str(resident.id)
+        ) from None
     first = execution.metrics.steps == 0
     again = Begun(begun.execution_id, saved, begun.now, begun.effects, begun.attempts + (0 if conflicts or resumed else 1))
-    work = Work(request_from_dict(saved), execution if first else None, events=events, begun=again, durable=True)
+    work = Work(request, execution if first else None, events=events, begun=again, durable=True)
     stepper = Stepper(core, resident, work)
     if begun.attempts >= _MOST_ATTEMPTS:
         return stepper.give_up(RecoveryFailed())
@@ -496,7 +501,7 @@ def replay(core: Core, resident: Resident, begun: Begun, *, closing: bool, confl
         return stepper.give_up(StateConflict())
     try:
         resident.awake()  # before it is written down that it is tried once more
-    except (ImageError, GuestMissing) as error:
+    except StoreDamaged as error:
         if not closing:
             raise
         work.started = execution

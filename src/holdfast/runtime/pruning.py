@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 from uuid import UUID
 
-from holdfast.domain import CheckpointNotFound, InvalidValue, Node, Origin, VersionConflict
+from holdfast.domain import CheckpointNotFound, HoldfastError, InvalidValue, Node, Origin, VersionConflict
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Job
-from holdfast.runtime.resident import Resident
+from holdfast.runtime.resident import Resident, image_damaged
 from holdfast.sandbox import ImageError, compose
 from holdfast.store import Commit, Link, Rebased, Store
 
@@ -81,7 +81,10 @@ def rebase(store: Store, session_id: UUID, nodes: Sequence[Node], victims: set[i
         base = node.base
         if base is None or base.session_id != session_id or base.number not in victims:
             continue
-        merged = compose(image(base.number), image(node.number), key)
+        try:
+            merged = compose(image(base.number), image(node.number), key)
+        except (ImageError, KeyError) as error:
+            raise image_damaged(Origin(session_id, node.number)) from error
         new_base = by_number[base.number].base
         if node.number in victims:
             sealed[node.number] = merged
@@ -122,6 +125,17 @@ def independent(store: Store, session_id: UUID, key: bytes) -> list[Rebased]:
         if chain:
             rebased.append(Rebased(Origin(fork.id, 0), None, _flat(chain, key)))
     return rebased
+
+
+def delete_damaged(store: Store, session_id: UUID, key: bytes) -> None:
+    """Delete a session that cannot be loaded. What others build on it becomes theirs as it is, even where nothing can be made of it."""
+    rebased = [Rebased(link.at, None, link.sealed) for link in store.list_dependents(session_id)]
+    try:
+        rebased = independent(store, session_id, key)
+    except HoldfastError:
+        for fork in store.list_forks(session_id):
+            rebased.append(Rebased(Origin(fork.id, 0), None, b""))
+    store.delete_session(session_id, rebased)
 
 
 def _flat(chain: Sequence[Link], key: bytes) -> bytes:

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from holdfast.capabilities import NativeModules, Overlay, Scope, SessionModules, Waiting
-from holdfast.domain import Execution, Origin, Query, QueryKind, Session
+from holdfast.domain import Execution, ExecutionStatus, Origin, Query, QueryKind, Session, SessionState
 from holdfast.runtime.effects import EffectKind, Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
-from holdfast.sandbox import Image, Sandbox
-from holdfast.store import Begun, Link, Loaded
+from holdfast.sandbox import Image, ImageError, Sandbox
+from holdfast.store import Begun, Link, Loaded, StoreDamaged
 
 _BUDGET: Final = "holdfast.budget"
 
@@ -173,10 +173,42 @@ class Resident:
 
 
 def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:
-    """The images of a chain as it comes from a store, the present state last."""
+    """The images of a chain as it comes from a store, the present state last. Raises `StoreDamaged` if one of them is."""
     ladder: list[Rung] = []
     for link in reversed(links):
         parent = ladder[-1].image if ladder else None
-        image = shelved.template.open(link.sealed, key, parent, largest=shelved.limits.mem_mb << 20)
+        try:
+            image = shelved.template.open(link.sealed, key, parent, largest=shelved.limits.mem_mb << 20)
+        except ImageError as error:
+            raise image_damaged(link.at) from error
         ladder.append(Rung(link.depth, link.at, image))
     return ladder
+
+
+def check_whole(loaded: Loaded) -> None:
+    """Raise `StoreDamaged` if the records of a session, each of which can be read, do not fit together."""
+    session, execution, begun = loaded.session, loaded.execution, loaded.begun
+    is_whole = True
+    if session.state is SessionState.PAUSED:
+        is_whole = execution is not None and execution.status is ExecutionStatus.PAUSED
+    if begun is not None:
+        is_whole = execution is not None and execution.id == begun.execution_id
+    if not is_whole or any(query.number > session.queries for query in loaded.open):
+        raise records_damaged(session.id)
+
+
+def records_damaged(session_id: UUID) -> StoreDamaged:
+    """Return the error for a session whose records contradict each other."""
+    message = (
+        f"The records of session {session_id} contradict each other. Run `holdfast store check --repair`, or restore a backup."
+    )
+    return StoreDamaged(message).with_details(kind="session", id=str(session_id))
+
+
+def image_damaged(at: Origin) -> StoreDamaged:
+    """Return the error for a checkpoint that cannot be thawed."""
+    message = (
+        f"The image of checkpoint {at.number} of session {at.session_id} is damaged. "
+        "Rewind to an earlier checkpoint, or run `holdfast store check --repair`."
+    )
+    return StoreDamaged(message).with_details(kind="image", id=f"{at.session_id}/{at.number}")

@@ -199,13 +199,13 @@ class Shelf:
     def _blob(self, digest: bytes) -> bytes:
         packed = self._store.get_blob(digest)
         if packed is None:
-            raise GuestMissing
+            raise GuestMissing().with_details(kind="blob", id=digest.hex())
         try:
             data = zstandard.decompress(packed, max_output_size=_LARGEST)
         except zstandard.ZstdError:
             data = b""
         if hashlib.sha256(data).digest() != digest:
-            raise GuestMissing("what this session was made with is damaged in the store. Restore the store from a backup")
+            raise GuestMissing().with_details(kind="blob", id=digest.hex())
         return data
 
 

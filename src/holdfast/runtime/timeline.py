@@ -49,7 +49,7 @@ from holdfast.runtime.starting import StartUp
 from holdfast.runtime.stepping import Stepper, Work
 from holdfast.runtime.usage import charge, size_of
 from holdfast.sandbox import Resume
-from holdfast.store import Commit, Reply, Store
+from holdfast.store import Commit, Reply, Store, StoreDamaged
 
 _seeds: Final = random.SystemRandom()
 
@@ -132,8 +132,11 @@ def _starts(core: Core, shelved: Shelved, node: Node) -> bool:
 
 def _counted_at(store: Store, at: Origin) -> tuple[Metrics, dict[str, Any]]:
     """What an execution had asked, been told, and counted itself at a checkpoint: the last event of its step tells."""
-    told = store.step_events(at)[-1].payload
-    return Metrics.from_spent(told["spent"]), told.get("custom", {})
+    try:
+        told = store.step_events(at)[-1].payload
+        return Metrics.from_spent(told["spent"]), dict(told.get("custom", {}))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise StoreDamaged("The events of this checkpoint are damaged; go back to another one.") from None
 
 
 def _beginning(core: Core, session: Session) -> Origin | None:

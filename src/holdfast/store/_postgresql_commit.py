@@ -28,7 +28,7 @@ from holdfast.store._errors import LeaseLost, StoreDamaged, StoreError, StoreFul
 from holdfast.store._postgresql_connections import Connection, Connections
 from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_group import WITHOUT_EFFECTS, parameters
-from holdfast.store._rows import error_row, reply_row, session_fixed_row, session_of, signed, state_range, state_row
+from holdfast.store._rows import error_row, listed_sessions, reply_row, session_fixed_row, signed, state_range, state_row
 from holdfast.store._usage import deleted_charges
 from holdfast.store.protocol import Commit, Rebased, Reply
 
@@ -210,7 +210,7 @@ class Committer:
         values = {"id": session_id, "has_beginning": self._place(cursor, Origin(session_id, 0)) is not None}
         if _scalar(cursor.execute(self._queries["has_dependents"], values)):
             raise VersionConflict("Another session was forked from this one in between.")
-        found = session_of(cursor.execute(self._queries["get_session"], (session_id,)).fetchone() or ())
+        (found,) = listed_sessions(cursor.execute(self._queries["get_session"], (session_id,)))
         for charge, amounts in deleted_charges(found):
             cursor.execute(self._queries["charge"], (*charge, self._shard, *amounts))
         cursor.execute(self._queries["delete_session"], {"key": key})

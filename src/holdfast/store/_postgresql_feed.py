@@ -20,11 +20,11 @@ from holdfast.store._rows import (
     Row,
     check_place,
     cursor,
-    events_of,
     plain_some,
     read_cursor,
     read_number,
     scanned,
+    told_step,
     told_steps,
 )
 from holdfast.store.protocol import ToldStep
@@ -131,10 +131,7 @@ class FeedReads:
         rows = self._all("list_steps_of_session", given)
         if not rows:
             check_place(after, self._last(session_id))
-        return [
-            ToldStep(str(number), session_id, UUID(bytes=execution), number, first_seq, events_of(first_seq, text))
-            for execution, number, first_seq, text in rows
-        ]
+        return [step for row in rows for step in told_step(str(row[1]), session_id.bytes, *row)]
 
     def last_cursor(self, session_id: UUID | None = None) -> str:
         if session_id is not None:

@@ -42,6 +42,19 @@ from holdfast.domain import (
     Usage,
     Worktree,
 )
+from holdfast.store._damage import (
+    confined,
+    execution_placeholder,
+    lost_events,
+    names,
+    query_placeholder,
+    session_placeholder,
+    whole_event,
+    whole_execution,
+    whole_numbers,
+    whole_query,
+    whole_session,
+)
 from holdfast.store._errors import StoreDamaged
 from holdfast.store.protocol import (
     Begun,
@@ -89,8 +102,9 @@ def unpack(text: str) -> Any:
     except ValueError:
         pass
     try:
+        text.encode()  # half a surrogate pair stands for a byte that is no text
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise StoreDamaged from None
 
 
@@ -118,6 +132,11 @@ def plain(text: str) -> str:
 
 
 def read_plain(text: str) -> str:
+    """The text that `plain` has written. `StoreDamaged` for bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise StoreDamaged from None
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
@@ -172,10 +191,12 @@ def template_row(template: Template) -> Row:
     )
 
 
+@names("template", lambda row: row[0])
 def template_of(row: Row) -> Template:
     """The order of `template_row`."""
     template_id, name, latest, created_at, updated_at, tenant = row
-    return Template(UUID(bytes=template_id), read_plain(name), latest, created_at, updated_at, read_plain(tenant))
+    found = Template(UUID(bytes=template_id), read_plain(name), latest, created_at, updated_at, read_plain(tenant))
+    return whole_numbers("template", found)
 
 
 def version_row(version: TemplateVersion) -> Row:
@@ -183,6 +204,7 @@ def version_row(version: TemplateVersion) -> Row:
     return version.number, pack(version.spec.as_dict()), version.guest, version.baked, version.created_at
 
 
+@names("template version", lambda template_id, row: f"{template_id}/{row[0]}")
 def version_of(template_id: UUID, row: Row) -> TemplateVersion:
     """The order of `version_row`."""
     number, spec, guest, baked, created_at = row
@@ -240,13 +262,14 @@ def session_row(session: Session) -> Row:
     )
 
 
+@names("session", lambda row: row[0])
 def session_of(row: Row) -> Session:
     """The order of `session_fixed_row` and then `session_row`."""
     session_id, template_id, created_at, origin_session, origin_number, worktree, *family = row[:9]
     tenant, created_by = row[9:11]
     template_version, state, updated_at, name, meta, closed_at, version, fence, owner, head, steps, queries = row[11:23]
     execution_id, wake_at, seed, budget, llm_calls, tokens, last_error, usage = row[23:]
-    return Session(
+    found = Session(
         UUID(bytes=session_id),
         UUID(bytes=template_id),
         template_version,
@@ -276,6 +299,7 @@ def session_of(row: Row) -> Session:
         read_plain(created_by),
         Usage.from_row(None if usage is None else unpack(usage)),
     )
+    return whole_session(found)
 
 
 def _family_of(parent: bytes, query: int, rest: str) -> Family:
@@ -319,12 +343,13 @@ def execution_row(execution: Execution) -> Row:
     )
 
 
+@names("execution", lambda session_id, row: row[0])
 def execution_of(session_id: UUID, row: Row) -> Execution:
     """The order of `execution_fixed_row`, then `execution_given`, then `execution_row`."""
     execution_id, kind, started_at, first_step, _, given = row[:6]
     status, last_step, seq, ended_at, result, error, metrics, budget, custom = row[6:]
     code, path, args, parent, env = unpack(given)
-    return Execution(
+    found = Execution(
         UUID(bytes=execution_id),
         session_id,
         _EXECUTION_KINDS[kind],
@@ -345,6 +370,7 @@ def execution_of(session_id: UUID, row: Row) -> Execution:
         env,
         {} if custom is None else unpack(custom),
     )
+    return whole_execution(found)
 
 
 def figures_row(metrics: Metrics) -> list[int]:
@@ -396,9 +422,10 @@ def pack_events(events: Sequence[Event]) -> str | None:
     return pack([event[1:] for event in events]) if events else None
 
 
+@names("events of a step", lambda *_: "")
 def events_of(first_seq: int, events: str | None) -> list[Event]:
     """The events of one step."""
-    return [] if events is None else [Event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
+    return [] if events is None else [whole_event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
 
 
 _SCANNED: Final = 10
@@ -423,11 +450,29 @@ def told_steps(rows: Iterable[Row], limit: int) -> list[ToldStep]:
         elif len(told) == limit:
             return told
         else:
-            told.append(
-                ToldStep(at, UUID(bytes=session), UUID(bytes=execution), number, first_seq, events_of(first_seq, events))
-            )
-            passed = None
+            step = told_step(at, session, execution, number, first_seq, events)
+            told += step
+            passed = None if step else at
     return told if passed is None else [*told, passed_steps(passed)]
+
+
+def told_step(at: str, session: bytes, execution: bytes, number: int, first_seq: int, events: str | None) -> list[ToldStep]:
+    """One step of a feed; none if it cannot be said whose it is."""
+    row = at, session, execution, number, first_seq, events
+    return confined([row], _told_step)
+
+
+@names("step", lambda row: row[1])
+def _told_step(row: Row) -> ToldStep:
+    at, session, execution, number, first_seq, events = row
+    session_id = UUID(bytes=session)
+    if type(number) is not int or type(first_seq) is not int:
+        raise StoreDamaged
+    try:
+        found = events_of(first_seq, events)
+    except StoreDamaged:
+        found = lost_events(first_seq, session_id)
+    return ToldStep(at, session_id, UUID(bytes=execution), number, first_seq, found)
 
 
 def passed_steps(at: str) -> ToldStep:
@@ -438,11 +483,16 @@ def passed_steps(at: str) -> ToldStep:
 _NOBODY: Final = UUID(int=0)
 
 
+@names("checkpoint", lambda row: row[0])
 def node_of(row: Row) -> Node:
     """number, parent, execution_id, created_at, depth, base's session id, base's number, size, open, wake_at"""
     number, parent, execution_id, created_at, depth, base_session, base_number, size, waiting, wake_at = row
     base, numbers = origin_of(base_session, base_number), tuple(unpack(waiting)) if waiting else ()
-    return Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers, wake_at)
+    if not all(type(number) is int for number in (*numbers, 0 if wake_at is None else wake_at)):
+        raise StoreDamaged
+    return whole_numbers(
+        "node", Node(number, parent, UUID(bytes=execution_id), created_at, depth, base, size, numbers, wake_at)
+    )
 
 
 def nodes_of(rows: Iterable[Row]) -> list[Node]:
@@ -454,19 +504,24 @@ def nodes_of(rows: Iterable[Row]) -> list[Node]:
             gone[row[0]] = row[1]
         else:
             kept.append(row)
-    return [node_of((row[0], nearest(row[1], gone), *row[2:])) for row in kept]
+    return confined(kept, lambda row: node_of((row[0], nearest(row[1], gone), *row[2:])))
 
 
 def nearest(parent: int, gone: dict[int, int]) -> int:
     """The nearest ancestor that is not gone."""
-    while parent in gone:
+    for _ in range(len(gone) + 1):  # a damaged row may name itself
+        if parent not in gone:
+            return parent
         parent = gone[parent]
-    return parent
+    return 0
 
 
+@names("checkpoint", lambda row: f"{UUID(bytes=row[0])}/{row[1]}")
 def link_of(row: Row) -> Link:
     """session id, number, depth, base's session id, base's number, sealed"""
     session_id, number, depth, base_session, base_number, sealed = row
+    if type(depth) is not int or not isinstance(sealed, bytes):
+        raise StoreDamaged
     return Link(Origin(UUID(bytes=session_id), number), depth, origin_of(base_session, base_number), sealed)
 
 
@@ -492,10 +547,11 @@ def query_row(query: Query) -> Row:
     return query.state._value_, query.started_at, query.closed_at, None if answer is None else pack(answer)
 
 
+@names("query", lambda session_id, row: f"{session_id}/q-{row[0]}")
 def query_of(session_id: UUID, row: Row) -> Query:
     """The order of `query_fixed_row` and then `query_row`."""
     number, execution_id, kind, payload, asked_at, guest_id, deadline, state, started_at, closed_at, answer = row
-    return Query(
+    found = Query(
         session_id,
         number,
         UUID(bytes=execution_id),
@@ -509,6 +565,36 @@ def query_of(session_id: UUID, row: Row) -> Query:
         closed_at,
         None if answer is None else Answer(*unpack(answer)),
     )
+    return whole_query(found)
+
+
+# ---- lists, in which a damaged row is only a placeholder ---------------------------------------------------------------------------
+
+
+def listed_sessions(rows: Iterable[Row]) -> list[Session]:
+    """Rows as for `session_of`."""
+    return confined(rows, session_of, session_placeholder)
+
+
+def listed_executions(rows: Iterable[Row]) -> list[Execution]:
+    """A session's id, and then as for `execution_of`."""
+    return confined(
+        rows,
+        lambda row: execution_of(UUID(bytes=row[0]), row[1:]),
+        lambda row: execution_placeholder(UUID(bytes=row[0]), row[1:]),
+    )
+
+
+def listed_queries(rows: Iterable[Row]) -> list[Query]:
+    """A session's id, and then as for `query_of`."""
+    return confined(
+        rows, lambda row: query_of(UUID(bytes=row[0]), row[1:]), lambda row: query_placeholder(UUID(bytes=row[0]), row[1:])
+    )
+
+
+def listed_ids(rows: Iterable[Row]) -> list[UUID]:
+    """Ids of sessions, without those that are none."""
+    return confined(rows, lambda row: UUID(bytes=row[0]))
 
 
 # ---- the rest ----------------------------------------------------------------------------------------------------------------------
@@ -521,11 +607,14 @@ def error_row(entry: ErrorEntry) -> Row:
     return entry.id.bytes, entry.timestamp, entry.resolved_at, data
 
 
+@names("error entry", lambda row: row[0])
 def error_of(row: Row) -> ErrorEntry:
     """The order of `error_row`."""
     entry_id, timestamp, resolved_at, data = row
     phase, task_id, execution, kind, message, attempt = unpack(data)
     execution_id = None if execution is None else UUID(hex=execution)
+    if type(timestamp) is not int or not all(isinstance(text, str) for text in (phase, kind, message)):
+        raise StoreDamaged
     return ErrorEntry(UUID(bytes=entry_id), timestamp, phase, task_id, execution_id, kind, message, attempt, resolved_at)
 
 
@@ -534,10 +623,13 @@ def begun_text(begun: Begun) -> str:
     return pack([begun.execution_id.hex, begun.request, begun.now, begun.attempts])
 
 
+@names("step under way", lambda *_: "")
 def begun_of(text: str, effects: Sequence[Row] = ()) -> Begun:
     """`effects`: position, data; in order."""
     execution, request, now, attempts = unpack(text)
-    if effects and effects[-1][0] != len(effects) - 1:
+    if (effects and effects[-1][0] != len(effects) - 1) or not isinstance(request, dict) or type(attempts) is not int:
+        raise StoreDamaged
+    if type(now) not in (int, float):
         raise StoreDamaged
     return Begun(UUID(hex=execution), request, now, [Effect(*unpack(data)) for _, data in effects], attempts)
 
@@ -559,10 +651,23 @@ def reply_row(reply: Reply) -> Row:
     return plain(reply.key), plain(reply.request), pack(reply.outcome), reply.created_at
 
 
+@names("document", lambda document_id, row: document_id)
+def document_of(document_id: str, row: Row) -> tuple[int, dict[str, Any]]:
+    """version, data"""
+    version, data = row[0], unpack(row[1])
+    if type(version) is not int or not isinstance(data, dict):
+        raise StoreDamaged
+    return version, data
+
+
+@names("reply", lambda row: row[0])
 def reply_of(row: Row) -> Reply:
     """The order of `reply_row`."""
     key, request, outcome, created_at = row
-    return Reply(read_plain(key), read_plain(request), unpack(outcome), created_at)
+    found = Reply(read_plain(key), read_plain(request), unpack(outcome), created_at)
+    if not isinstance(found.outcome, dict):
+        raise StoreDamaged
+    return found
 
 
 def audit_row(entry: AuditEntry) -> Row:
@@ -613,8 +718,10 @@ def state_row(write: StateWrite, commit: Commit) -> dict[str, Any]:
     }
 
 
+@names("state key", lambda row: row[0])
 def state_of(row: Row) -> StateRow:
     """key, value, version, expires_at."""
+    unpack(row[1])  # whoever reads it would not know what is wrong
     return StateRow(read_plain(row[0]), row[1], row[2], row[3])
 
 
@@ -632,7 +739,7 @@ def state_page(namespace: str, prefix: str, now: int, limit: int, after: str | N
 
 def keys_of(rows: Iterable[Row], limit: int) -> Page[str]:
     """The page of keys that came of it."""
-    keys = [read_plain(row[0]) for row in rows]
+    keys = confined(rows, lambda row: read_plain(row[0]))
     return Page(keys[:limit], keys[limit - 1] if len(keys) > limit else None)
 
 

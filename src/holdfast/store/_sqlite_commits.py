@@ -36,12 +36,12 @@ from holdfast.store._rows import (
     execution_fixed_row,
     execution_given,
     execution_row,
+    listed_sessions,
     plain,
     query_fixed_row,
     query_row,
     reply_row,
     session_fixed_row,
-    session_of,
     session_row,
     signed,
     state_range,
@@ -304,7 +304,7 @@ class Committer:
         values = {"session": key, "session_id": session_id.bytes, "has_beginning": has_beginning}
         if cursor.execute(self._sql["has_dependents"], values).fetchone()[0]:
             raise VersionConflict("Another session was forked from this one in between.")
-        found = session_of(cursor.execute(self._sql["get_session"], (session_id.bytes,)).fetchone())
+        (found,) = listed_sessions(cursor.execute(self._sql["get_session"], (session_id.bytes,)))
         self._charge(cursor, dict(deleted_charges(found)))
         places = key << NUMBER_BITS, key + 1 << NUMBER_BITS
         cursor.execute(self._sql["delete_queries"], places)

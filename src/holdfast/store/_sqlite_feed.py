@@ -7,7 +7,7 @@ import sqlite3
 from uuid import UUID
 
 from holdfast.domain import SessionNotFound
-from holdfast.store._rows import check_place, cursor, events_of, plain_some, read_cursor, read_number, scanned, told_steps
+from holdfast.store._rows import check_place, cursor, plain_some, read_cursor, read_number, scanned, told_step, told_steps
 from holdfast.store._sqlite_file import File
 from holdfast.store.protocol import ToldStep
 
@@ -43,10 +43,7 @@ class FeedReads:
             rows = connection.execute(self._sql["list_steps_of_session"], (key, after - including, limit)).fetchall()
             if not rows:
                 check_place(after, self._last(connection, key))
-        return [
-            ToldStep(str(number), session_id, UUID(bytes=execution), number, first_seq, events_of(first_seq, text))
-            for execution, number, first_seq, text in rows
-        ]
+        return [step for row in rows for step in told_step(str(row[1]), session_id.bytes, *row)]
 
     def last_cursor(self, session_id: UUID | None = None) -> str:
         with self._file.snapshot() as connection:

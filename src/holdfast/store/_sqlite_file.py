@@ -10,9 +10,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
-from holdfast.domain import HoldfastError, InvalidValue
+from holdfast.domain import HoldfastError, InvalidValue, NotFound
 from holdfast.store._errors import StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from holdfast.store._migrations import migrate
 
@@ -31,6 +32,8 @@ PRAGMA secure_delete = ON;
 PRAGMA cache_size = -16384;
 PRAGMA trusted_schema = OFF;
 """
+_text: Final = partial(str, encoding="utf-8", errors="surrogateescape")
+"""Bytes that are no text become halves of surrogate pairs, which readers of the row refuse: one such row shall not fail a list."""
 _READER: Final = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF;"
 
 
@@ -119,11 +122,11 @@ class File:
                 if self._closed:
                     raise StoreUnavailable("The store is closed.")
                 yield reader
-            except sqlite3.Error:
-                reader.close()
-                raise
-            except BaseException:
+            except NotFound:
                 self._give_back(reader)
+                raise
+            except BaseException:  # a statement may be half read, and would hold on to the past for whoever reads next
+                reader.close()
                 raise
             else:
                 self._give_back(reader)
@@ -187,6 +190,7 @@ class File:
     def _open(self, setup: str) -> sqlite3.Connection:
         self._check_present()
         connection = sqlite3.connect(self.path, self._patience, isolation_level=None, check_same_thread=False)
+        connection.text_factory = _text
         try:
             connection.executescript(setup)
         except BaseException:

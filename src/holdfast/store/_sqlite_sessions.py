@@ -23,6 +23,7 @@ from holdfast.domain import (
     SessionNotFound,
     SessionState,
 )
+from holdfast.store._damage import DAMAGED_ERROR, confined, damaged
 from holdfast.store._rows import (
     Row,
     begun_of,
@@ -32,6 +33,9 @@ from holdfast.store._rows import (
     execution_of,
     figures_of,
     link_of,
+    listed_executions,
+    listed_queries,
+    listed_sessions,
     node_of,
     nodes_of,
     plain,
@@ -62,6 +66,24 @@ class SessionReads:
                 raise SessionNotFound
             return session_of(row)
 
+    def show_session(self, session_id: UUID) -> Session:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_session"], (session_id.bytes,)).fetchone()
+            if row is None:
+                raise SessionNotFound
+            return listed_sessions([row])[0]
+
+    def close_damaged(self, session_id: UUID, at: int) -> None:
+        with self._file.write() as writing:
+            row = writing.execute(self._sql["session_key"], (session_id.bytes,)).fetchone()
+            if row is None:
+                raise SessionNotFound
+            places = row[0] << NUMBER_BITS, row[0] + 1 << NUMBER_BITS
+            writing.execute(self._sql["close_damaged"], {"at": at, "key": row[0]})
+            writing.execute(self._sql["end_damaged"], {"at": at, "session": row[0], "error": DAMAGED_ERROR})
+            writing.execute(self._sql["cancel_damaged"], (at, *places))
+            writing.execute(self._sql["cut_journal"], places)
+
     def load(self, session_id: UUID) -> Loaded:
         with self._file.snapshot() as connection:
             row = connection.execute(self._sql["load_session"], (session_id.bytes,)).fetchone()
@@ -81,8 +103,14 @@ class SessionReads:
                 None if of_execution[0] is None else execution_of(session_id, of_execution),
                 [query_of(session_id, query) for query in waiting],
                 None if begun is None else begun_of(begun, effects),
-                self._chain(connection, key, session.head, session.origin),
+                self._present_chain(connection, key, session),
             )
+
+    def _present_chain(self, connection: sqlite3.Connection, key: int, session: Session) -> list[Link]:
+        try:
+            return self._chain(connection, key, session.head, session.origin)
+        except (CheckpointNotFound, RecursionError):
+            raise damaged("checkpoint", f"{session.id}/{session.head}") from None
 
     def list_sessions(
         self,
@@ -111,7 +139,7 @@ class SessionReads:
         with self._file.read() as connection:
             rows = connection.execute(sql, values).fetchall()
             return Page(
-                [session_of(row[1:]) for row in rows[:limit]], cursor("s", rows[limit - 1][0]) if len(rows) > limit else None
+                listed_sessions(row[1:] for row in rows[:limit]), cursor("s", rows[limit - 1][0]) if len(rows) > limit else None
             )
 
     def count_sessions(self, *, tenant: str | None = None) -> dict[SessionState, int]:
@@ -121,11 +149,11 @@ class SessionReads:
 
     def list_forks(self, session_id: UUID) -> list[Session]:
         with self._file.read() as connection:
-            return [session_of(row) for row in connection.execute(self._sql["list_forks"], (session_id.bytes,))]
+            return confined(connection.execute(self._sql["list_forks"], (session_id.bytes,)), session_of)
 
     def list_orphans(self, *, limit: int = 1000) -> list[Session]:
         with self._file.read() as connection:
-            return [session_of(row) for row in connection.execute(self._sql["list_orphans"], (limit,))]
+            return confined(connection.execute(self._sql["list_orphans"], (limit,)), session_of)
 
     # ---- executions and events
 
@@ -161,7 +189,7 @@ class SessionReads:
         sql = self._sql["list_executions" if session_id is None else "list_executions_of_session"]
         with self._file.read() as connection:
             rows = connection.execute(sql, values).fetchall()
-            found = [execution_of(UUID(bytes=row[1]), row[2:]) for row in rows[:limit]]
+            found = listed_executions(row[1:] for row in rows[:limit])
             return Page(found, cursor("e", rows[limit - 1][0]) if len(rows) > limit else None)
 
     def strategy_figures(self, since: int = 0, *, tenant: str | None = None) -> list[StrategyFigures]:
@@ -234,8 +262,9 @@ class SessionReads:
                     place = connection.execute(self._sql["execution_place"], (values["execution_id"],)).fetchone()
                 values["session"] = None if place is None else place[0]
                 rows = connection.execute(self._sql[f"{listed}_of_session"], values).fetchall()
-            found = [query_of(UUID(bytes=row[0]), row[2:]) for row in rows[:limit]]
-            return Page(found, cursor("q", found[-1].asked_at, rows[limit - 1][1]) if len(rows) > limit else None)
+            found = listed_queries((row[0], *row[2:]) for row in rows[:limit])
+            last = rows[limit - 1] if len(rows) > limit else None
+            return Page(found, None if last is None else cursor("q", last[6] if type(last[6]) is int else 0, last[1]))
 
     # ---- checkpoints
 
@@ -244,7 +273,10 @@ class SessionReads:
             row = connection.execute(self._sql["session_key"], (at.session_id.bytes,)).fetchone()
             if row is None:
                 raise CheckpointNotFound
-            return self._chain(connection, row[0], at.number, _origin(row))
+            try:
+                return self._chain(connection, row[0], at.number, _origin(row))
+            except RecursionError:  # a session that says it was forked from itself
+                raise damaged("checkpoint", f"{at.session_id}/{at.number}") from None
 
     def _chain(self, connection: sqlite3.Connection, key: int, number: int, origin: Origin | None) -> list[Link]:
         """One statement, unless it leads to the beginning of a fork: that is a checkpoint of another session."""
@@ -283,7 +315,7 @@ class SessionReads:
 
     def list_dependents(self, session_id: UUID) -> list[Link]:
         with self._file.read() as connection:
-            return [link_of(row) for row in connection.execute(self._sql["list_dependents"], (session_id.bytes,))]
+            return confined(connection.execute(self._sql["list_dependents"], (session_id.bytes,)), link_of)
 
     # ---- errors
 
@@ -292,7 +324,8 @@ class SessionReads:
         with self._file.read() as connection:
             rows = connection.execute(self._sql["list_errors"], (session_id.bytes, key, limit + 1)).fetchall()
             return Page(
-                [error_of(row[1:]) for row in rows[:limit]], cursor("x", rows[limit - 1][0]) if len(rows) > limit else None
+                confined([row[1:] for row in rows[:limit]], error_of),
+                cursor("x", rows[limit - 1][0]) if len(rows) > limit else None,
             )
 
 

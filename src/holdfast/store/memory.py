@@ -183,6 +183,12 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
                 raise SessionNotFound
             return copy_session(session)
 
+    def show_session(self, session_id: UUID) -> Session:
+        return self.get_session(session_id)
+
+    def close_damaged(self, session_id: UUID, at: int) -> None:
+        self.get_session(session_id)  # nothing is ever damaged here
+
     def load(self, session_id: UUID) -> Loaded:
         with self._lock:
             tables, session = self._kept, self.get_session(session_id)

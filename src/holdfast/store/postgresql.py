@@ -33,6 +33,7 @@ from holdfast.domain import (
     template_root,
 )
 from holdfast.store import _rows
+from holdfast.store._damage import DAMAGED_ERROR, confined, damaged
 from holdfast.store._postgresql_audit import AuditLog
 from holdfast.store._postgresql_commit import Committer
 from holdfast.store._postgresql_connections import LONGEST_HELD, Connection, Connections
@@ -40,7 +41,7 @@ from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_feed import FeedReads
 from holdfast.store._postgresql_schema import migrate
 from holdfast.store._postgresql_state import StateReads
-from holdfast.store._rows import Row, cursor, pack, plain, plain_some, read_cursor, read_plain, unpack
+from holdfast.store._rows import Row, cursor, pack, plain, plain_some, read_cursor, read_plain
 from holdfast.store._sql import load_migrations, load_queries
 from holdfast.store._usage import usage_of
 from holdfast.store.protocol import Commit, Link, Loaded, Page, Rebased, Reply, StrategyFigures, UsageRow
@@ -161,13 +162,21 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
     def list_templates(self, *, tenant: str | None = None, limit: int = 50, after: str | None = None) -> Page[Template]:
         given = {"after": _position("t", after, _LAST)[0], "tenant": plain_some(tenant)}
         return self._page(
-            "list_templates", given, limit, lambda row: _rows.template_of(row[1:]), lambda row: cursor("t", row[0])
+            "list_templates",
+            given,
+            limit,
+            lambda rows: confined([row[1:] for row in rows], _rows.template_of),
+            lambda row: cursor("t", row[0]),
         )
 
     def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
         given = {"id": template_id, "after": _position("v", after, _LAST)[0]}
         return self._page(
-            "list_versions", given, limit, lambda row: _rows.version_of(template_id, row), lambda row: cursor("v", row[0])
+            "list_versions",
+            given,
+            limit,
+            lambda rows: confined(rows, lambda row: _rows.version_of(template_id, row)),
+            lambda row: cursor("v", row[0]),
         )
 
     def delete_template(self, template_id: UUID) -> None:
@@ -199,6 +208,13 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
     def get_session(self, session_id: UUID) -> Session:
         return _rows.session_of(_found(self._row("get_session", (session_id,)), SessionNotFound))
 
+    def show_session(self, session_id: UUID) -> Session:
+        return _rows.listed_sessions([_found(self._row("get_session", (session_id,)), SessionNotFound)])[0]
+
+    def close_damaged(self, session_id: UUID, at: int) -> None:
+        if not self._write("close_damaged", {"id": session_id, "at": at, "error": DAMAGED_ERROR}):
+            raise SessionNotFound
+
     def load(self, session_id: UUID) -> Loaded:
         return self._connections.read(lambda connection: self._load(connection, session_id))
 
@@ -213,14 +229,20 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
                 effects = connection.execute(self._queries["load_effects"], (key,), binary=True).fetchall()
             links = connection.execute(self._queries["load_chain"], {"id": session_id}, binary=True).fetchall()
             # Each statement sees a moment of its own. They are one if the session was the same before and after; else once more.
-            if links and links[0][0] == session.version:
+            if not links:
+                raise damaged("checkpoint", f"{session_id}/{session.head}")
+            if links[0][0] == session.version:
                 break
+        try:
+            chain = _links([link[1:] for link in links])
+        except CheckpointNotFound:
+            raise damaged("checkpoint", f"{session_id}/{session.head}") from None
         return Loaded(
             session=session,
             execution=None if execution[0] is None else _rows.execution_of(session_id, execution),
             open=[_rows.query_of(session_id, query) for query in waiting],
             begun=None if begun is None else _rows.begun_of(begun, effects),
-            chain=_links([link[1:] for link in links]),
+            chain=chain,
         )
 
     def list_sessions(
@@ -242,10 +264,17 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
             "idle_before": idle_before,
             "tenant": plain_some(tenant),
         }
-        return self._page("list_sessions", given, limit, lambda row: _rows.session_of(row[1:]), lambda row: cursor("s", row[0]))
+        return self._page(
+            "list_sessions",
+            given,
+            limit,
+            lambda rows: _rows.listed_sessions(row[1:] for row in rows),
+            lambda row: cursor("s", row[0]),
+        )
 
     def count_sessions(self, *, tenant: str | None = None) -> dict[SessionState, int]:
-        return {SessionState(state): number for state, number in self._all("count_sessions", {"tenant": plain_some(tenant)})}
+        counts: dict[str, int] = dict(self._all("count_sessions", {"tenant": plain_some(tenant)}))
+        return {state: counts[state.value] for state in SessionState if state.value in counts}
 
     def delete_session(self, session_id: UUID, rebased: Sequence[Rebased] = ()) -> None:
         attempts = count()
@@ -292,7 +321,7 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
             "list_executions",
             given,
             limit,
-            lambda row: _rows.execution_of(UUID(bytes=row[1]), row[2:]),
+            lambda rows: _rows.listed_executions(row[1:] for row in rows),
             lambda row: cursor("e", row[0]),
         )
 
@@ -347,7 +376,7 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
             name,
             given,
             limit,
-            lambda row: _rows.query_of(UUID(bytes=row[0]), row[2:]),
+            lambda rows: _rows.listed_queries((row[0], *row[2:]) for row in rows),
             lambda row: cursor("q", row[6], row[1], row[2]),
         )
 
@@ -361,14 +390,20 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         return _rows.nodes_of(self._all("list_nodes", {"id": session_id}))
 
     def list_forks(self, session_id: UUID) -> list[Session]:
-        return [_rows.session_of(row) for row in self._all("list_forks", (session_id,))]
+        return confined(self._all("list_forks", (session_id,)), _rows.session_of)
 
     def list_dependents(self, session_id: UUID) -> list[Link]:
-        return [_rows.link_of(row) for row in self._all("list_dependents", (session_id,))]
+        return confined(self._all("list_dependents", (session_id,)), _rows.link_of)
 
     def list_errors(self, session_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[ErrorEntry]:
         given = {"id": session_id, "after": _position("x", after, _FIRST)[0]}
-        return self._page("list_errors", given, limit, lambda row: _rows.error_of(row[1:]), lambda row: cursor("x", row[0]))
+        return self._page(
+            "list_errors",
+            given,
+            limit,
+            lambda rows: confined([row[1:] for row in rows], _rows.error_of),
+            lambda row: cursor("x", row[0]),
+        )
 
     def resolve_error(self, session_id: UUID, error_id: UUID, at: int) -> None:
         if not self._write("resolve_error", {"session_id": session_id, "id": error_id, "at": at}):
@@ -407,16 +442,16 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         return self._row("is_alive", (node,)) is not None
 
     def list_leases(self) -> list[UUID]:
-        return [UUID(bytes=row[0]) for row in self._all("list_leases") if len(row[0]) == 16]
+        return _rows.listed_ids(self._all("list_leases"))
 
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
-        return [UUID(bytes=row[0]) for row in self._all("list_interrupted", (limit,))]
+        return _rows.listed_ids(self._all("list_interrupted", (limit,)))
 
     def list_orphans(self, *, limit: int = 1000) -> list[Session]:
-        return [_rows.session_of(row) for row in self._all("list_orphans", (limit,))]
+        return confined(self._all("list_orphans", (limit,)), _rows.session_of)
 
     def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
-        return [(wake_at, UUID(bytes=session_id)) for wake_at, session_id in self._all("list_due", (until, limit))]
+        return confined(self._all("list_due", (until, limit)), lambda row: (int(row[0]), UUID(bytes=row[1])))
 
     # ---- documents
 
@@ -426,7 +461,7 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
 
     def get_document(self, document_id: str) -> tuple[int, dict[str, Any]] | None:
         row = self._row("get_document", (plain(document_id),))
-        return None if row is None else (row[0], unpack(row[1]))
+        return None if row is None else _rows.document_of(document_id, row)
 
     def update_document(self, document_id: str, data: dict[str, Any], expected: int | None) -> int:
         given = {"id": plain(document_id), "data": pack(data), "expected": expected}
@@ -445,7 +480,7 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         return self._connections.write(work)
 
     def list_documents(self) -> list[str]:
-        return [read_plain(row[0]) for row in self._all("list_documents")]
+        return confined(self._all("list_documents"), lambda row: read_plain(row[0]))
 
     def _write_document(self, name: str, given: Any, document_id: str, wanted: Row) -> int:
         attempts = count()
@@ -485,10 +520,15 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         return self._connections.write(work)
 
     def _page(
-        self, name: str, given: dict[str, Any], limit: int, item: Callable[[Row], Any], position: Callable[[Row], str]
+        self,
+        name: str,
+        given: dict[str, Any],
+        limit: int,
+        items: Callable[[list[Row]], list[Any]],
+        position: Callable[[Row], str],
     ) -> Page[Any]:
         rows = self._all(name, given | {"limit": limit + 1})
-        return Page([item(row) for row in rows[:limit]], position(rows[limit - 1]) if len(rows) > limit else None)
+        return Page(items(rows[:limit]), position(rows[limit - 1]) if len(rows) > limit else None)
 
 
 def _links(rows: Sequence[Row]) -> list[Link]:
@@ -512,6 +552,11 @@ def _links(rows: Sequence[Row]) -> list[Link]:
 def _position(kind: str, after: str | None, *start: int) -> Sequence[int]:
     """Where a page begins."""
     return start if after is None else read_cursor(kind, after, len(start))
+
+
+def _first(kind: str) -> Callable[[Row], str]:
+    """The cursor after a row whose first column is its place in the list."""
+    return lambda row: cursor(kind, row[0])
 
 
 def _values(words: Sequence[Any]) -> list[str] | None:

@@ -287,6 +287,12 @@ class Store(Protocol):
     def get_session(self, session_id: UUID) -> Session:
         """`SessionNotFound`."""
 
+    def show_session(self, session_id: UUID) -> Session:
+        """As `get_session`; if its record is damaged, the placeholder that lists have of it. `SessionNotFound`."""
+
+    def close_damaged(self, session_id: UUID, at: int) -> None:
+        """Close a session whose records cannot be read, whatever state it is in: what runs or waits in it ends. `SessionNotFound`."""
+
     def load(self, session_id: UUID) -> Loaded:
         """A session and its present. `SessionNotFound`."""
 

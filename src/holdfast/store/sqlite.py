@@ -18,9 +18,12 @@ from holdfast.domain import (
     VersionConflict,
     template_root,
 )
+from holdfast.store._damage import confined
 from holdfast.store._rows import (
     Row,
     cursor,
+    document_of,
+    listed_ids,
     pack,
     plain,
     plain_some,
@@ -31,7 +34,6 @@ from holdfast.store._rows import (
     state_range,
     template_of,
     template_row,
-    unpack,
     version_of,
     version_row,
 )
@@ -141,14 +143,14 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
         with self._file.read() as connection:
             rows = connection.execute(self._sql["list_templates"], values).fetchall()
             more = cursor("t", rows[limit - 1][0]) if len(rows) > limit else None
-            return Page([template_of(row[1:]) for row in rows[:limit]], more)
+            return Page(confined([row[1:] for row in rows[:limit]], template_of), more)
 
     def list_versions(self, template_id: UUID, *, limit: int = 50, after: str | None = None) -> Page[TemplateVersion]:
         number = _END if after is None else read_cursor("v", after)[0]
         with self._file.read() as connection:
             rows = connection.execute(self._sql["list_versions"], (template_id.bytes, number, limit + 1)).fetchall()
             more = cursor("v", rows[limit - 1][0]) if len(rows) > limit else None
-            return Page([version_of(template_id, row) for row in rows[:limit]], more)
+            return Page(confined(rows[:limit], lambda row: version_of(template_id, row)), more)
 
     def delete_template(self, template_id: UUID) -> None:
         with self._file.write() as writing:
@@ -239,17 +241,16 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
     def list_leases(self) -> list[UUID]:
         with self._file.read() as connection:
             rows = connection.execute(self._sql["list_leases"], (self.now(),)).fetchall()
-            return [UUID(bytes=row[0]) for row in rows if len(row[0]) == 16]
+            return listed_ids(rows)
 
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         with self._file.read() as connection:
-            rows = connection.execute(self._sql["list_interrupted"], (self.now(), limit)).fetchall()
-            return [UUID(bytes=row[0]) for row in rows]
+            return listed_ids(connection.execute(self._sql["list_interrupted"], (self.now(), limit)).fetchall())
 
     def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
         with self._file.read() as connection:
             rows = connection.execute(self._sql["list_due"], (until, limit)).fetchall()
-            return [(wake_at, UUID(bytes=session_id)) for wake_at, session_id in rows]
+            return confined(rows, lambda row: (int(row[0]), UUID(bytes=row[1])))
 
     # ---- documents
 
@@ -264,7 +265,7 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
     def get_document(self, document_id: str) -> tuple[int, dict[str, Any]] | None:
         with self._file.read() as connection:
             row = connection.execute(self._sql["get_document"], (plain(document_id),)).fetchone()
-            return None if row is None else (row[0], unpack(row[1]))
+            return None if row is None else document_of(document_id, row)
 
     def update_document(self, document_id: str, data: dict[str, Any], expected: int | None) -> int:
         name, text = plain(document_id), pack(data)
@@ -283,4 +284,4 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
 
     def list_documents(self) -> list[str]:
         with self._file.read() as connection:
-            return [read_plain(row[0]) for row in connection.execute(self._sql["list_documents"])]
+            return confined(connection.execute(self._sql["list_documents"]), lambda row: read_plain(row[0]))

@@ -121,6 +121,7 @@ class Session(Told):
     wake_at: Moment | None
     family: Family | None = Field(description="Whose branch it is, if a script has forked it.")
     usage: Usage
+    damaged: bool = Field(description="Whether its record cannot be read: then all but its id may be missing.")
 
 
 class SessionDeleted(Told):

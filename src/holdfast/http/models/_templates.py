@@ -117,6 +117,7 @@ class Template(Told):
     libraries: list[str]
     created_at: Moment
     updated_at: Moment
+    damaged: bool = Field(description="Whether its record cannot be read: then only its id, name and times are what they were.")
 
 
 class Limits(Told):

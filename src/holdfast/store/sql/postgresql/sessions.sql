@@ -39,6 +39,7 @@ SELECT p.hop + 1, p.id, p.next_number, t.depth, t.base_session, t.base_number, t
 FROM (
     SELECT w.hop, s.id, s.key, w.next_number, s.origin_session, s.origin_number
     FROM walk AS w JOIN sessions AS s ON s.id = w.next_session
+    WHERE w.hop < 1000 -- a damaged base may lead in a circle
     OFFSET 0
 ) AS p
 LEFT JOIN steps AS t ON t.session = p.key AND t.number = p.next_number
@@ -66,6 +67,22 @@ SELECT w.id, w.number, w.depth, w.base_session, w.base_number, w.sealed, w.next_
 FROM walk AS w
 WHERE w.hop > 0
 ORDER BY w.hop
+
+-- name: close_damaged
+WITH gone AS (
+    UPDATE sessions SET
+        state = 'closed', closed_at = %(at)s, updated_at = %(at)s, wake_at = NULL, owner = NULL, token = 0, begun = NULL,
+        version = greatest(version, 0) + 1, fence = greatest(fence, 0) + 1
+    WHERE id = %(id)s RETURNING key
+), ended AS (
+    UPDATE executions SET status = 'error', ended_at = %(at)s, result = NULL, error = %(error)s
+    WHERE session IN (SELECT key FROM gone) AND status NOT IN ('ok', 'error', 'timeout', 'cancelled')
+), cancelled AS (
+    UPDATE queries SET state = 'cancelled', closed_at = %(at)s WHERE session IN (SELECT key FROM gone) AND state = 'open'
+), cut AS (
+    DELETE FROM effects WHERE session IN (SELECT key FROM gone)
+)
+SELECT key FROM gone
 
 -- ---- many
 

@@ -131,7 +131,7 @@ SELECT e.strategy, count(*),
     sum(json_extract(e.metrics, '$[8]')), sum(json_extract(e.metrics, '$[9]')),
     sum(json_extract(e.metrics, '$[13]')), sum(json_extract(e.metrics, '$[15]'))
 FROM executions e INDEXED BY executions_strategies JOIN sessions s ON s.key = e.session
-WHERE e.strategy IS NOT NULL AND e.started_at >= :since AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
+WHERE e.strategy IS NOT NULL AND json_valid(e.metrics) AND e.started_at >= :since AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
 AND (:tenant IS NULL OR s.tenant = :tenant)
 GROUP BY e.strategy ORDER BY e.strategy
 
@@ -238,7 +238,7 @@ WITH RECURSIVE walk (key, session, base, place) AS (
     UNION ALL
     SELECT t.key, coalesce(t.base_session, t.session), t.base_number, walk.place + 1
     FROM walk JOIN steps t ON t.session = walk.session AND t.number = walk.base
-    WHERE t.depth IS NOT NULL
+    WHERE t.depth IS NOT NULL AND walk.place < 1000 -- a damaged base may lead in a circle
 )
 SELECT {link_columns}
 FROM walk JOIN steps t ON t.key = walk.key JOIN sessions s ON s.key = t.session LEFT JOIN sessions b ON b.key = t.base_session

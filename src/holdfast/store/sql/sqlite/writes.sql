@@ -87,6 +87,23 @@ SELECT :fork, 0, 0, execution_id, created_at, 1, 0, :base_session, :base_number,
 FROM steps WHERE session = :session AND number = :number AND depth IS NOT NULL
 
 
+-- ---- closing a session that cannot be read
+
+-- name: close_damaged
+UPDATE sessions SET
+    state = 'closed', closed_at = :at, updated_at = :at, wake_at = NULL, owner = NULL, token = 0,
+    version = CASE WHEN typeof(version) = 'integer' THEN max(version, 0) + 1 ELSE 1 END,
+    fence = CASE WHEN typeof(fence) = 'integer' THEN max(fence, 0) + 1 ELSE 1 END
+WHERE key = :key
+
+-- name: end_damaged
+UPDATE executions SET status = 'error', ended_at = :at, result = NULL, error = :error
+WHERE session = :session AND status NOT IN ('ok', 'error', 'timeout', 'cancelled')
+
+-- name: cancel_damaged
+UPDATE queries SET state = 'cancelled', closed_at = ? WHERE place >= ? AND place < ? AND state = 'open'
+
+
 -- ---- deleting a session
 
 -- name: has_dependents
