@@ -128,7 +128,7 @@ def _owner(job: Any) -> Owner:
 
 def test_workers_can_be_closed_at_any_moment() -> None:
     for n in range(30):
-        workers: Workers[int] = Workers(lambda job: time.sleep(0.001), lambda: None, 50, _owner)
+        workers: Workers[int] = Workers(lambda job: time.sleep(0.001) or 0.0, lambda: None, 50, _owner)
         for job in range(n):
             workers.put(job)
         closing = threading.Thread(target=workers.close, daemon=True)
@@ -140,11 +140,12 @@ def test_workers_can_be_closed_at_any_moment() -> None:
 def test_slow_jobs_do_not_keep_others_waiting() -> None:
     gate, done = threading.Event(), threading.Event()
 
-    def run(job: str) -> None:
+    def run(job: str) -> float:
         if job == "slow":
             gate.wait(10)
         else:
             done.set()
+        return 0.0
 
     workers: Workers[str] = Workers(run, lambda: None, 50, _owner)
     for _ in range(10):

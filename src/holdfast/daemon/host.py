@@ -5,6 +5,7 @@ whose address is taken touches no session. At the end the store is closed after 
 """
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -41,6 +42,7 @@ _FILES: Final = 65_536
 _SAME_S: Final = 0.2  # a terminal and a supervisor may both pass the same one on
 _LOOK_S: Final = 1.0
 _LOOK_AT_TOKENS_S: Final = 0.5
+_COLLECT: Final = (50_000, 20, 100)
 
 
 async def run(
@@ -72,8 +74,25 @@ def serve(loaded: Loaded, make_app: MakeApp, *, ready: Callable[[str], None] | N
         factory = None
     else:
         from uvloop import new_event_loop as factory
+
+    def started(url: str) -> None:
+        _collect_rarely()
+        if ready is not None:
+            ready(url)
+
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(run(loaded.config, make_app, ready=ready, reload=lambda: loaded.again().config, protected=loaded.files))
+        runner.run(run(loaded.config, make_app, ready=started, reload=lambda: loaded.again().config, protected=loaded.files))
+
+
+def _collect_rarely() -> None:
+    """Keeps the garbage collector from stopping all threads for long.
+
+    What is loaded by now stays, so no collection need look at it. Few objects of a daemon are in cycles, while scripts that say much make
+    very many objects that are not: a collection after every 700 of them, as by default, would take a third of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT)
 
 
 def _data_dir(config: Config) -> Path:

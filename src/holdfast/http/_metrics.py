@@ -23,6 +23,10 @@ def _labelled(names: Iterable[str], values: Iterable[str], *more: tuple[str, str
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}" if pairs else ""
 
 
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
 class Counter:
     """Something that only goes up, counted by its labels."""
 
@@ -103,7 +107,7 @@ class Metrics:
     def observe(self, execution: Execution, events: Sequence[Event]) -> None:
         """A step of an execution is durable."""
         self.events.add(count=len(events))
-        said = sum(len(event.payload.get("text", "").encode("utf-8", "replace")) for event in events if event.type == _CONSOLE)
+        said = sum(_size(event.payload.get("text", "")) for event in events if event.type == _CONSOLE)
         if said:
             self.output.add(count=said)
         if execution.ended_at is not None:

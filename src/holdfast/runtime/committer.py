@@ -2,6 +2,9 @@
 
 There is no thread that only writes: handing a commit over would take a third of the time of writing it. Whoever finishes a step while
 nobody writes becomes the writer, for itself and for all who finish in the meantime. While more jobs wait, commits gather.
+
+A large commit is apart: whoever made it writes it, alone and after the group that is being written, so that small ones share no transaction
+with it and no other thread spends its time on it. Small and large ones take turns.
 """
 
 import threading
@@ -9,9 +12,11 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from holdfast.domain import HoldfastError
-from holdfast.store import Commit, Store, StoreError
+from holdfast.store import Commit, Store, StoreError, prepare
 
 _MOST: Final = 128
+_LARGE: Final = 64 << 10
+"""Bytes from which on a commit is written alone."""
 _COMPANY: Final = 64
 """Commits that are worth a sync. More would be written a little cheaper, but meanwhile all their sessions wait."""
 
@@ -51,16 +56,40 @@ class Committer:
     def __init__(self, store: Store, flushed: Callable[[], None]) -> None:
         self._store, self._flushed = store, flushed
         self._lock = threading.Lock()
+        self._free = threading.Condition(self._lock)
         self._waiting: list[_Waiting] = []
         self._writing = False
+        self._large = 0
+        """How many threads wait to write a large one."""
 
     def submit(self, commit: Commit, done: Done, *, linger: bool = False) -> None:
         """Hands a commit over. With `linger` it may wait for company: the caller promises to call `flush`, or to submit another."""
+        waiting = _Waiting(commit, done)
+        if self._prepared(commit) > _LARGE:
+            self._write_large(waiting)
+            return
         with self._lock:
-            self._waiting.append(_Waiting(commit, done))
+            self._waiting.append(waiting)
             if self._writing or (linger and len(self._waiting) < _COMPANY):
                 return
             self._writing = True
+        self._write()
+
+    @staticmethod
+    def _prepared(commit: Commit) -> int:
+        try:
+            return prepare(commit)
+        except HoldfastError:  # the store says the same when it comes to that
+            return 0
+
+    def _write_large(self, waiting: _Waiting) -> None:
+        with self._lock:
+            self._large += 1
+            while self._writing:
+                self._free.wait()
+            self._large -= 1
+            self._writing = True
+        self._write_all([waiting])
         self._write()
 
     def flush(self) -> None:
@@ -80,25 +109,28 @@ class Committer:
         if not commits:
             return
         latch = _Latch(len(commits))
-        with self._lock:
-            self._waiting += [_Waiting(commit, latch.done) for commit in commits]
+        for commit in commits:
+            self.submit(commit, latch.done, linger=True)
         self.flush()
         latch.wait()
 
     def _write(self) -> None:
-        while self._write_group():
-            pass
+        """Writes groups while there are any, or until it is the turn of a large commit."""
+        while True:
+            with self._lock:
+                group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+            if group:
+                self._write_all(group)
+            with self._lock:
+                self._writing = bool(self._waiting) and not self._large
+                if not self._writing:
+                    self._free.notify()
+                    return
 
-    def _write_group(self) -> bool:
-        """Whether there is another."""
-        with self._lock:
-            group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+    def _write_all(self, group: list[_Waiting]) -> None:
         for waiting, error in zip(group, self._store_all([waiting.commit for waiting in group]), strict=True):
             waiting.done(error)
         self._flushed()
-        with self._lock:
-            self._writing = bool(self._waiting)
-            return self._writing
 
     def _store_all(self, commits: list[Commit]) -> list[HoldfastError | None]:
         try:

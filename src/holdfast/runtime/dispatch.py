@@ -12,6 +12,7 @@ Sessions that have nothing to do stay resident, most recently used first, up to 
 import asyncio
 import contextlib
 import math
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -471,12 +472,14 @@ class Dispatcher:
 
     # ---- on worker threads ---------------------------------------------------------------------------------------------------------
 
-    def _work(self, work: tuple[Slot, Task]) -> None:
+    def _work(self, work: tuple[Slot, Task]) -> float:
+        """Gives the CPU seconds of the job itself: this thread may then write the commits of others as well."""
+        began = time.thread_time()
         slot, task = work
         core = self._core
         if task.resubmits and task.commit is not None:
             core.committer.submit(task.commit, lambda error: self._finished.append((slot, task, error)))
-            return
+            return 0.0
         commit: Commit | None = None
         problem: HoldfastError | Park | None = None
         task.ran = task.over = False
@@ -521,6 +524,7 @@ class Dispatcher:
             problem.__cause__ = error
             core.report(problem)
         task.over = True
+        used = time.thread_time() - began
         if commit is None:
             unproven = kept and not task.job.looks and (problem is None or not task.ran)
             if unproven and not self._is_current(slot):
@@ -529,6 +533,7 @@ class Dispatcher:
             self.flushed()
         else:
             core.committer.submit(commit, lambda error: self._finished.append((slot, task, error)), linger=self.workers.backlog)
+        return used
 
     def _load(self, session_id: UUID) -> Resident:
         loaded = self._core.store.load(session_id)

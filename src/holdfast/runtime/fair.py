@@ -52,7 +52,8 @@ class Usage:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._used: dict[Level, tuple[float, float]] = {}
-        self._typical: dict[UUID, float] = {}
+        self._typical: dict[UUID, tuple[float, float]] = {}
+        """The last two: a single one that took long may have been an accident."""
 
     def of(self, level: Level) -> float:
         """Seconds used lately."""
@@ -73,14 +74,15 @@ class Usage:
     def note_step(self, owner: Owner, seconds: float) -> None:
         """Remembers how long a job of a session took."""
         before = self._typical.get(owner.session)
-        self._typical[owner.session] = seconds if before is None else (before + seconds) / 2
+        self._typical[owner.session] = (seconds if before is None else before[1], seconds)
         if len(self._typical) > _MOST_KEPT:
             for session in list(self._typical)[: _MOST_KEPT // 2]:
                 self._typical.pop(session, None)
 
     def expected(self, owner: Owner) -> float | None:
         """Seconds that the next job of a session is likely to take; None if nothing is known of the session."""
-        return self._typical.get(owner.session)
+        found = self._typical.get(owner.session)
+        return None if found is None else min(found)
 
     def _forget(self) -> None:
         small = [level for level in list(self._used) if self.of(level) < _NEGLIGIBLE_S]

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-A step is short until it has run for `QUANTUM_S`. From then on it needs a slot to go on. There are as many slots as cores while nothing
-short is done, and one less otherwise. A step that holds a slot keeps it for a quantum; if others wait then, it goes to the back of a fair
-queue (`fair.py`) and its thread sleeps until its owner's turn comes again. So the number of threads that compete for cores and for the
-interpreter's lock is small however many scripts run, and each owner gets its share.
+A step is short until it has used `QUANTUM_S` of CPU time. From then on it needs a slot to go on. There are as many slots as cores while
+nothing short is done, and one less otherwise. A step that holds a slot keeps it for a quantum; if others wait then, it goes back into a
+fair queue (`fair.py`) and its thread sleeps until its owner's turn comes again. So the number of threads that compete for cores and for
+the interpreter's lock is small however many scripts run, and each owner gets its share.
 
 `Ticket.pace` is where this happens: the sandbox calls it on the step's own thread, whenever the guest looks at the clock and before every
 host call. It gives the seconds that the step slept, which do not count as its wall time. A cancelled step stops waiting at once.
@@ -41,6 +41,7 @@ class Ticket:
         self.job: object = None
         self.thread = threading.current_thread()
         self.started = time.monotonic()
+        self._cpu_began = time.thread_time()
         self.long = self.holds = False
         self.until = 0.0
         """When a holder gives its slot to others, if any wait."""
@@ -48,8 +49,10 @@ class Ticket:
         """Since when it holds its slot, or waits for one."""
         self.calling = self.cpu = 0.0
         """Since when it is in a host call, and the CPU time of its thread then."""
-        self.slept = queued
-        """Seconds that it waited for its turn so far."""
+        self.queued = self.slept = queued
+        """Seconds that it waited for its turn: before it began, and all in all so far."""
+        self.asleep = 0.0
+        """Since when it waits for a slot, if it does."""
         self.wakes = threading.Event()
         self.cancelled = False
         self._clock_id = _cpu_clock()
@@ -59,7 +62,7 @@ class Ticket:
         now = time.monotonic()
         slept = 0.0
         if not self.long:
-            if now - self.started >= QUANTUM_S:
+            if now - self.started >= QUANTUM_S and time.thread_time() - self._cpu_began >= QUANTUM_S:
                 slept = self._gate.lengthen(self)
         elif not self.holds or now >= self.until:
             slept = self._gate.renew(self)
@@ -69,6 +72,11 @@ class Ticket:
         else:
             self.calling = 0.0
         return slept
+
+    def has_run(self, now: float) -> float:
+        """Seconds since it began, without those in which it waited for a slot."""
+        asleep = self.asleep
+        return now - self.started - (self.slept - self.queued) - (now - asleep if asleep else 0.0)
 
     def wake(self) -> None:
         """Ends the sleep for good: the step was told to stop, which must not take a turn."""
@@ -137,9 +145,11 @@ class Gate:
             self._waiting.push(ticket.owner, ticket)
             self._grant(now)
         if not ticket.holds:
+            ticket.asleep = now
             ticket.wakes.wait()
         slept = time.monotonic() - now
         ticket.slept += slept
+        ticket.asleep = 0.0
         return slept
 
     def leave(self, ticket: Ticket) -> None:

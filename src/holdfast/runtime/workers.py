@@ -8,6 +8,7 @@ that short jobs do not need.
 Threads for long jobs are limited, and no owner can take the last of them: each gets at most as many as are left for all others.
 """
 
+import contextlib
 import logging
 import queue
 import threading
@@ -25,19 +26,25 @@ _log: Final = logging.getLogger("holdfast.runtime")
 _TICK: Final = 0.005
 _MOST: Final = 128
 """Threads for jobs that take long; when twice as many exist, short jobs wait too."""
+_IDLE_S: Final = 1.0
+"""How long a thread waits for another long job."""
 _SLOW_S: Final = 0.02
 _LONG_S: Final = 0.005
 """CPU time of a job from which the next one of its session is expected to take long."""
 
 Job = TypeVar("Job")
+_Found = tuple[Owner, tuple[Job, float]]
 
 
 class Workers(Generic[Job]):
-    """A pool of threads that call `run` with jobs, in turns by owner. `owner` says whose a job is, as far as is known."""
+    """A pool of threads that call `run` with jobs, in turns by owner.
+
+    `run` gives the CPU seconds that a job used; `owner` says whose it is, as far as is known.
+    """
 
     def __init__(
         self,
-        run: Callable[[Job], None],
+        run: Callable[[Job], float],
         flush: Callable[[], None],
         begin_after_ms: float,
         owner: Callable[[Job], Owner],
@@ -50,8 +57,11 @@ class Workers(Generic[Job]):
         self._long: FairQueue[tuple[Job, float]] = FairQueue(self.usage.of)
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """One entry for each short job that was put, so that the thread for them can wait; False at the end."""
+        self._long_wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._idle = False
+        """Whether a thread for long jobs waits for one."""
         self._tickets: dict[threading.Thread, Ticket] = {}
-        self._running: dict[Resident, float] = {}
+        self._running: dict[Resident, tuple[float, Ticket | None]] = {}
         self._threads: set[threading.Thread] = set()
         self._base: threading.Thread | None = None
         """The thread for short jobs, unless it has just become one for a long job."""
@@ -61,8 +71,7 @@ class Workers(Generic[Job]):
         self._busy, self._attention = threading.Event(), threading.Event()
         self._closed = False
         self._watch = threading.Thread(target=self._watching, name="holdfast-watch", daemon=True)
-        with self._lock:
-            self._add_base()
+        self._new_base().start()
         self._watch.start()
 
     def put(self, job: Job) -> None:
@@ -72,7 +81,10 @@ class Workers(Generic[Job]):
         with self._lock:
             if self._is_long(owner):
                 self._long.push(owner, (job, now))
-                self._attention.set()
+                if self._idle:
+                    self._long_wakes.put(True)
+                else:
+                    self._attention.set()
             else:
                 self._short.push(owner, (job, now))
                 self._wakes.put(True)
@@ -112,7 +124,7 @@ class Workers(Generic[Job]):
             if not ticket.long:
                 ticket.owner = Owner(resident.session.principal, resident.id)
             resident.sandbox.pacer = ticket
-        self._running[resident] = time.monotonic()
+        self._running[resident] = (time.monotonic(), ticket)
         if not self._busy.is_set():  # the watch may have seen nobody while the session was loaded
             self._busy.set()
 
@@ -131,10 +143,11 @@ class Workers(Generic[Job]):
         self._attention.set()
         self._watch.join()  # first of all: it may be about to add a thread
         with self._lock:
-            threads = list(self._threads)
             if self._base is None:
-                threads.append(self._add_base())
+                self._new_base().start()
+            threads = list(self._threads)
         self._wakes.put(False)
+        self._long_wakes.put(False)
         for thread in threads:
             thread.join()
         self._flush()
@@ -150,23 +163,27 @@ class Workers(Generic[Job]):
         """Whether an owner may have another thread for a long job."""
         return self._counts[principal] < _MOST - len(self._detached)
 
-    def _add_base(self) -> threading.Thread:
-        thread = threading.Thread(target=self._short_jobs, name="holdfast-worker", daemon=True)
+    def _may_add(self) -> bool:
+        return len(self._threads) < 2 * _MOST and not self._closed
+
+    def _new_base(self) -> threading.Thread:
+        """A thread for short jobs, to be started by the caller without the lock: that waits for the interpreter's."""
+        thread = self._base = threading.Thread(target=self._short_jobs, name="holdfast-worker", daemon=True)
         self._threads.add(thread)
-        self._base = thread
-        thread.start()
         return thread
 
-    def _add_long(self) -> bool:
-        """Begins a long job that waits, on a thread of its own; whether there was one that may."""
-        found = self._long.pop(self._admits)
+    def _new_long(self) -> threading.Thread | None:
+        """A thread for a long job that waits, likewise; None if there is no job that may begin, or a thread that waits for one."""
+        found = None if self._idle else self._take_long()
         if found is None:
-            return False
+            return None
         thread = threading.Thread(target=self._long_jobs, args=(found,), name="holdfast-long", daemon=True)
         self._threads.add(thread)
         self._count(thread, found[0].principal)
-        thread.start()
-        return True
+        return thread
+
+    def _take_long(self) -> "_Found[Job] | None":
+        return self._long.pop(None if self._closed else self._admits)
 
     def _count(self, thread: threading.Thread, principal: Principal) -> None:
         self._detached[thread] = principal
@@ -180,12 +197,15 @@ class Workers(Generic[Job]):
 
     def _detach(self, ticket: Ticket) -> None:
         """A job takes long: its thread is not the one for short jobs any more."""
+        added = None
         with self._lock:
             if self._base is ticket.thread:
                 self._base = None
                 self._count(ticket.thread, ticket.owner.principal)
-                if self._short and len(self._threads) < 2 * _MOST and not self._closed:
-                    self._add_base()
+                if self._short and self._may_add():
+                    added = self._new_base()
+        if added is not None:
+            added.start()
 
     def _short_jobs(self) -> None:
         me = threading.current_thread()
@@ -193,11 +213,7 @@ class Workers(Generic[Job]):
             more = self._next()
             with self._lock:
                 found = self._short.pop()
-                if found is None and (not more or self._closed):
-                    found = self._long.pop()
                 if found is None and not more:
-                    self._threads.discard(me)
-                    self._wakes.put(False)
                     break
             if not more:
                 self._wakes.put(False)
@@ -221,21 +237,34 @@ class Workers(Generic[Job]):
             self._flush()
             return self._wakes.get()
 
-    def _long_jobs(self, found: tuple[Owner, tuple[Job, float]] | None) -> None:
+    def _long_jobs(self, found: "_Found[Job] | None") -> None:
         me = threading.current_thread()
         while True:
             if found is not None:
                 self._do(found, long=True)
+                found = None
             with self._lock:
                 if me in self._detached:
                     self._discount(me)
-                found = self._long.pop(None if self._closed else self._admits)
-                if found is None:
-                    self._threads.discard(me)
-                    return
-                self._count(me, found[0].principal)
+                found = self._take_long()
+                if found is not None:
+                    self._count(me, found[0].principal)
+                    continue
+                if self._closed or self._idle:
+                    break
+                self._idle = True
+            with contextlib.suppress(queue.Empty):
+                self._long_wakes.get(timeout=_IDLE_S)
+            with self._lock:
+                self._idle = False
+                if self._long_wakes.empty() and not self._long:
+                    break
+                with contextlib.suppress(queue.Empty):
+                    self._long_wakes.get_nowait()
+        with self._lock:
+            self._threads.discard(me)
 
-    def _do(self, found: tuple[Owner, tuple[Job, float]], *, long: bool = False) -> None:
+    def _do(self, found: "_Found[Job]", *, long: bool = False) -> None:
         me = threading.current_thread()
         owner, (job, queued) = found
         ticket = Ticket(self.gate, owner, time.monotonic() - queued)
@@ -243,9 +272,7 @@ class Workers(Generic[Job]):
         self._tickets[me] = ticket
         if long:
             self.gate.lengthen(ticket)
-        used = time.thread_time()
-        self._run(job)
-        used = time.thread_time() - used
+        used = self._run(job)
         del self._tickets[me]
         owner = self._owner(job)
         if ticket.long:
@@ -269,15 +296,19 @@ class Workers(Generic[Job]):
                 self._flush()
             self._begin_slow()
             self.gate.tick()
-            with self._lock:
-                while self._long and not self._closed and self._add_long():
-                    pass
-                if self._short and self._base is None and len(self._threads) < 2 * _MOST and not self._closed:
-                    self._add_base()
+            while (added := self._needed()) is not None:
+                added.start()
             if not self._running and not self._tickets and not self.waiting and not self._closed:
                 self._busy.clear()
                 if self.waiting or self._running:
                     self._busy.set()
+
+    def _needed(self) -> threading.Thread | None:
+        """Another thread, if there is work for it."""
+        with self._lock:
+            if not self._may_add():
+                return None
+            return self._new_base() if self._short and self._base is None else self._new_long()
 
     def _detach_slow(self) -> int:
         """Replaces the thread for short jobs if its job takes long without running a guest. Gives how many threads are at long jobs."""
@@ -287,16 +318,21 @@ class Workers(Generic[Job]):
         return len(self._detached)
 
     def _begin_slow(self) -> None:
-        """Steps that take long become durable, so that a crash does not lose them."""
+        """Makes a step durable that takes long, so that a crash does not lose it. One at a time: others want to write in between."""
         now = time.monotonic()
-        for resident, since in list(self._running.items()):
+        for resident, (since, ticket) in list(self._running.items()):
             begin = resident.begin
-            if now - since < self._begin_after or begin is None:
+            if (
+                now - since < self._begin_after
+                or begin is None
+                or (ticket is not None and ticket.has_run(now) < self._begin_after)
+            ):
                 continue
-            self._running[resident] = float("inf")
+            self._running[resident] = (float("inf"), ticket)
             try:
                 begin()
             except HoldfastError as error:
                 _log.info("a step that takes long could not be made durable yet: %s", error)
                 if resident in self._running:
-                    self._running[resident] = now
+                    self._running[resident] = (now, ticket)
+            return

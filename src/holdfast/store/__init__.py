@@ -14,7 +14,7 @@ from holdfast.store._errors import (
     StoreUnknown,
 )
 from holdfast.store._rows import pack as packed
-from holdfast.store._rows import pack_events
+from holdfast.store._rows import pack_events, prepare
 from holdfast.store.address import open_store
 from holdfast.store.protocol import (
     Begun,
@@ -64,5 +64,6 @@ __all__ = [
     "open_store",
     "pack_events",
     "packed",
+    "prepare",
     "tenant_scope",
 ]

@@ -71,6 +71,8 @@ from holdfast.store.protocol import (
 
 Row = tuple[Any, ...]
 
+_CHUNK: Final = 500
+_SMALL: Final = 100
 _SESSION_STATES: Final = {state.value: state for state in SessionState}
 _EXECUTION_KINDS: Final = {kind.value: kind for kind in ExecutionKind}
 _EXECUTION_STATUSES: Final = {status.value: status for status in ExecutionStatus}
@@ -395,6 +397,20 @@ def figures_of(row: Row) -> StrategyFigures:
 # ---- steps -------------------------------------------------------------------------------------------------------------------------
 
 
+def prepare(commit: Commit) -> int:
+    """Does what takes long of writing a commit before the store is locked for it. Gives about how many bytes will be written."""
+    size = 0
+    for step in commit.steps:
+        if step.text is None and len(step.events) > _CHUNK:
+            step.text = pack_events(step.events)
+        size += len(step.text) if step.text is not None else _SMALL * len(step.events)
+        if step.checkpoint is not None:
+            size += len(step.checkpoint.sealed)
+    if commit.begun is not None:
+        size += sum([len(effect.reply or "") for effect in commit.begun.effects])
+    return size + sum([len(write.value or "") for write in commit.state])
+
+
 def step_row(step: Step) -> Row:
     """number, parent, execution_id, created_at, first_seq, last_seq, events, depth, wake_at, open, sealed
 
@@ -419,7 +435,11 @@ def step_row(step: Step) -> Row:
 
 def pack_events(events: Sequence[Event]) -> str | None:
     """Events as a store keeps them. Their numbers go up by one from the first, so they are left out."""
-    return pack([event[1:] for event in events]) if events else None
+    if len(events) <= _CHUNK:
+        return pack([event[1:] for event in events]) if events else None
+    # A few at a time: one long call would keep all other threads waiting.
+    chunks = (events[at : at + _CHUNK] for at in range(0, len(events), _CHUNK))
+    return f"[{','.join([pack([event[1:] for event in chunk])[1:-1] for chunk in chunks])}]"
 
 
 @names("events of a step", lambda *_: "")
