@@ -238,14 +238,18 @@ class _Memory:
             self._most = max(self._most, self._sample())
 
     def _sample(self) -> int:
-        """Shared pages count once for each process: this errs on the side of more."""
-        pages = 0
-        for pid in (self._pid, *_descendants(self._pid)):
-            try:
-                pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-            except OSError:
-                continue
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return sum(_memory(pid) for pid in (self._pid, *_descendants(self._pid)))
+
+
+def _memory(pid: int) -> int:
+    """Bytes of a process. Pages that processes share, as those that were forked do, are divided among them."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    except PermissionError:  # it may not be looked into: then shared pages count for each
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def _descendants(pid: int) -> Iterator[int]:

@@ -34,17 +34,10 @@ class Sqlite:
     """A connection to a database: a relative path in the worktree, or ":memory:"."""
 
     def __init__(self, dsn: str, scope: Scope, caps: Caps) -> None:
-        self._scope, self._caps = scope, caps
+        self._dsn, self._scope, self._caps = dsn, scope, caps
         self._is_memory = dsn == IN_MEMORY
         self._in_transaction = False
-        helpers = scope.shared(Helpers)
-        if self._is_memory:
-            self._helper = self._start(helpers, "", None)
-        else:
-            with open_place(scope.root, locate(scope.root, dsn)) as (folder, name):
-                if name.casefold().endswith(SIDE_FILES):
-                    raise HostError("this cannot be opened as a database", code="INVALID_PATH")
-                self._helper = self._start(helpers, name, folder)
+        self._helper = self._open()
 
     @property
     def in_transaction(self) -> bool:
@@ -75,7 +68,17 @@ class Sqlite:
     def close(self) -> None:
         self._helper.close()
 
-    def _start(self, helpers: Helpers, name: str, folder: int | None) -> Helper:
+    def _open(self) -> Helper:
+        """A helper that has opened the database."""
+        if self._is_memory:
+            return self._start("", None)
+        root = self._scope.root
+        with open_place(root, locate(root, self._dsn)) as (folder, name):
+            if name.casefold().endswith(SIDE_FILES):
+                raise HostError("this cannot be opened as a database", code="INVALID_PATH")
+            return self._start(name, folder)
+
+    def _start(self, name: str, folder: int | None) -> Helper:
         least, most = _MEMORY_MB
         order = {
             "name": name,
@@ -84,12 +87,14 @@ class Sqlite:
             "rows": self._caps.rows,
             "bytes": self._caps.bytes,
         }
-        helper = helpers.start(order, folder, self._scope.owner, self._caps.bytes)
+        helper = self._scope.shared(Helpers).start(order, folder, self._scope.owner, self._caps.bytes)
         helper.is_stateful = self._is_memory
         try:
-            answer = self._asked(helper, (), self._seconds())
+            answer = self._told(helper, (), self._seconds())
             if answer.kind != wire.OPENED:
                 raise _failure(answer)
+        except Left:
+            raise HostError(_MESSAGES["DATABASE_FAILED"], code="DATABASE_FAILED") from None
         except BaseException:
             helper.close()
             raise
@@ -104,7 +109,11 @@ class Sqlite:
             message = f"the arguments of a statement have at most {_MOST_ARGUMENT_BYTES} bytes together"
             raise HostError(message, code="INVALID_ARGUMENT")
         seconds = max(self._seconds(), least)
-        answer = self._asked(self._helper, _request(operation, seconds, sql, args), seconds)
+        try:
+            answer = self._told(self._helper, _request(operation, seconds, sql, args), seconds)
+        except Left:
+            self._reopen()
+            answer = self._told(self._helper, _request(operation, seconds, sql, args), seconds)
         try:
             if answer.kind == wire.FAILED:
                 code, message, self._in_transaction, used = answer.head
@@ -121,11 +130,18 @@ class Sqlite:
             self._helper.close()
             raise HostError(_MESSAGES["DATABASE_FAILED"], code="DATABASE_FAILED") from None
 
-    def _asked(self, helper: Helper, frames: Iterator[bytes] | Sequence[bytes], seconds: float) -> wire.Message:
+    def _reopen(self) -> None:
+        """Another helper, in the place of one that was closed while nobody used it. What it held is lost."""
+        if self._is_memory:
+            raise HostError("the database in memory is gone: nobody used it for long", code="DATABASE_LOST")
+        if self._in_transaction:
+            raise HostError("the transaction was rolled back: nobody used it for long", code="TRANSACTION_LOST")
+        self._helper = self._open()
+
+    def _told(self, helper: Helper, frames: Iterator[bytes] | Sequence[bytes], seconds: float) -> wire.Message:
+        """The helper's answer. Raises `Left` if it has not seen the request."""
         try:
             return helper.call(frames, seconds, self._scope.is_stopped)
-        except Left:
-            raise HostError("the connection was closed", code="DATABASE_UNAVAILABLE") from None
         except Killed as killed:
             if killed.uncertain and not self._is_memory:
                 message = "the statement was stopped while it was committed: it is not known whether it was done"
