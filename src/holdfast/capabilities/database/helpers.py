@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from holdfast.capabilities.database.sqlite_helper import wire
 from holdfast.domain import Principal
@@ -33,7 +33,7 @@ _CODE: Final = (
 )
 _HERE: Final = Path(__file__).parent
 _LOOK_S: Final = 0.05
-_GRACE_S: Final = 0.1
+_GRACE_S: Final = 0.2
 """How long a helper has to answer after its time is up."""
 _END_S: Final = 2.0
 _START_S: Final = 30.0
@@ -42,12 +42,6 @@ _KEPT: Final = ("SYSTEMROOT",)
 
 MOST_HELPERS: Final = 64
 MOST_OF_AN_OWNER: Final = 32
-
-
-class Call(Protocol):
-    """What a helper's caller knows of the call: `Scope` is one."""
-
-    def is_stopped(self) -> bool: ...
 
 
 class Killed(Exception):
@@ -198,7 +192,6 @@ class Helpers:
         self._most, self._most_of_an_owner = most, most_of_an_owner
         self._counting = threading.Lock()
         self._helpers: set[Helper] = set()
-        self._starting = 0
         self._talking = threading.Lock()
         """Held while the fork server is spoken to."""
         self._server: subprocess.Popen[bytes] | None = None

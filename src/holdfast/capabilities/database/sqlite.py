@@ -93,6 +93,7 @@ class Sqlite:
             answer = self._told(helper, (), self._seconds())
             if answer.kind != wire.OPENED:
                 raise _failure(answer)
+            self._charge(answer.head[-1])
         except Left:
             raise HostError(_MESSAGES["DATABASE_FAILED"], code="DATABASE_FAILED") from None
         except BaseException:
@@ -121,12 +122,13 @@ class Sqlite:
             else:
                 affected, last_id, names, self._in_transaction, used = answer.head
                 failed = None
-            self._scope.charge(used / 1e6)
+            self._in_transaction = bool(self._in_transaction)
+            self._charge(used)
             self._helper.is_stateful = self._is_memory or self._in_transaction
             if failed is not None:
                 raise failed
             return Done(int(affected), int(last_id), None if names is None else _rows(names, answer.values))
-        except (TypeError, ValueError):
+        except (ArithmeticError, TypeError, ValueError):
             self._helper.close()
             raise HostError(_MESSAGES["DATABASE_FAILED"], code="DATABASE_FAILED") from None
 
@@ -147,6 +149,10 @@ class Sqlite:
                 message = "the statement was stopped while it was committed: it is not known whether it was done"
                 raise HostError(message, code="EFFECT_UNCERTAIN") from None
             raise HostError(_MESSAGES[killed.code], code=killed.code) from None
+
+    def _charge(self, microseconds: float) -> None:
+        """What a helper says that it has computed. It cannot be less than nothing, nor more than a call may take."""
+        self._scope.charge(min(max(microseconds / 1e6, 0.0), _LONGEST_S))
 
     def _seconds(self) -> float:
         return max(0.0, min(self._scope.time_left(True), _LONGEST_S))

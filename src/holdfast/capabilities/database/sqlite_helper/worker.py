@@ -93,7 +93,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and this process ends
             self._send(wire.Encoder().end(wire.FAILED, *self._told(error), False, 0))
             return
-        self._send(wire.Encoder().end(wire.OPENED, holds))
+        self._send(wire.Encoder().end(wire.OPENED, holds, int(time.process_time() * 1e6)))
         while (request := self._next()) is not None:
             operation, seconds, sql = request.head
             signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_S)
