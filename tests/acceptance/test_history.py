@@ -4,7 +4,10 @@ import asyncio
 import sqlite3
 from typing import Any
 
+import pytest
+
 from holdfast import Holdfast, Retention, Settings
+from holdfast.runtime import Prune
 from tests.acceptance.scenes import (
     Clock,
     all_stores,
@@ -397,3 +400,25 @@ async def test_retention(address: str, language: str) -> None:
             "replies": 0,
             "state": 0,
         }  # by default nothing goes
+
+
+@scene
+async def test_pruning_goes_in_batches_and_goes_on_after_a_crash(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prune.__init__, "__defaults__", (0, 3))
+    async with opened(address) as hf:
+        here = await session(hf)
+        await hf.executions.run(here, "for (let n = 0;; n++) await ask(String(n))")
+        for _ in range(20):
+            await hf.queries.answer(here, "yes")
+        before = (await hf.sessions.get(here)).usage.stored_bytes
+        found = await hf.sessions.prune_in_background(here, keep=2, patience_s=0)
+        assert (await hf.sessions.pruning(here)).remaining or not found.remaining
+        turn = await hf.queries.answer(here, "yes")  # it can be used meanwhile
+        assert turn.queries[0].payload["question"] == "21"
+    async with opened(address) as hf:  # as whoever finds it after a crash
+        while len(await hf.sessions.checkpoints(here)) > 2:
+            await asyncio.sleep(0.01)
+        assert await hf.sessions.pruning(here) == (0, 0)
+        assert (await hf.sessions.get(here)).usage.stored_bytes < before
+        turn = await hf.queries.answer(here, "yes")
+        assert turn.queries[0].payload["question"] == "22"

@@ -22,6 +22,7 @@ from holdfast.cli.commands import (
     mcp,
     ops,
     query,
+    quota,
     serve,
     session,
     strategy,
@@ -79,6 +80,7 @@ def built() -> typer.Typer:
     app.add_typer(libs.app, name="libs")
     app.add_typer(database.app, name="database")
     app.add_typer(ops.app, name="ops")
+    app.add_typer(quota.app, name="quota")
     app.add_typer(serve.token_app, name="token")
     app.add_typer(serve.config_app, name="config")
     return app

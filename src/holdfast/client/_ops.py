@@ -39,6 +39,11 @@ class Ops(Group[Way]):
         return look(path("runtime", "summary"), one(models.Summary))
 
     @verb
+    def quotas(self) -> Call[models.Quotas]:
+        """The quotas of the tenant and of the token, and what is used of them."""
+        return look(path("quotas"), one(models.Quotas))
+
+    @verb
     def languages(self, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[models.Language]]:
         """The languages that templates may have."""
         return look(path("catalogue", "languages"), page_of(models.Language), limit=limit, cursor=cursor)

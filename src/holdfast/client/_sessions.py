@@ -145,11 +145,19 @@ class Sessions(Group[Way]):
         before: datetime | None = None,
         idempotency_key: str | None = None,
     ) -> Call[models.Pruned]:
-        """Drops checkpoints: all but the newest `keep`, of those made before a time. The present and what forks need stay."""
+        """Drops checkpoints: all but the newest `keep`, of those made before a time. The present and what forks need stay.
+
+        If any `remaining` are told, the daemon goes on in the background, and `pruning` tells how far it has come.
+        """
         if before is not None and before.tzinfo is None:
             raise InvalidValue("a time needs a time zone")
         body = given(keep=keep, before=None if before is None else round(before.timestamp() * 1000))
         return change("POST", _at(session, "prune"), one(models.Pruned), body, idempotency_key)
+
+    @verb
+    def pruning(self, session: UUID | str) -> Call[models.Pruned]:
+        """How far the pruning of a session that is under way has come."""
+        return look(_at(session, "prune"), one(models.Pruned))
 
     @verb
     def errors(

@@ -265,6 +265,7 @@ class Pruned(Resource):
     """How many checkpoints went."""
 
     pruned: int
+    remaining: int = 0
 
 
 # ---- executions --------------------------------------------------------------------------------------------------------------------
@@ -513,6 +514,21 @@ class Version(Resource):
     version: str
     api: str
     python: str | None = None
+
+
+class QuotaOf(Resource):
+    """The quotas of a tenant or a token, and what is used of them. 0 is no limit."""
+
+    name: str = ""
+    limits: dict[str, float] = {}
+    used: dict[str, float] = {}
+
+
+class Quotas(Resource):
+    """The quotas of the tenant and of the token."""
+
+    tenant: QuotaOf
+    token: QuotaOf
 
 
 class Summary(Resource):

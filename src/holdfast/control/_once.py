@@ -54,7 +54,7 @@ class Once:
             if theirs != digest:
                 raise IdempotencyConflict
             await asyncio.wait([task])
-        task = self._spawn(self._first_or_again(key, digest, do, again))
+        task = self.spawn(self._first_or_again(key, digest, do, again))
         self._under_way[key] = digest, task
         task.add_done_callback(lambda _: self._under_way.pop(key))
         return await _end_of(task)
@@ -137,9 +137,10 @@ class Once:
 
     async def whole(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Does something to its end, whether or not the caller still waits."""
-        return await _end_of(self._spawn(work))
+        return await _end_of(self.spawn(work))
 
-    def _spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+    def spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Do something to its end; closing waits for that."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

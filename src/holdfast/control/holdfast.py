@@ -36,9 +36,21 @@ from holdfast.domain import (
     SessionNotFound,
     SessionState,
     check_tenant,
+    hour_of,
 )
 from holdfast.libraries import LibraryCache
-from holdfast.runtime import Close, Function, Observer, Runtime, RuntimeClosed, Settings, Tool, branches
+from holdfast.runtime import (
+    PRUNINGS,
+    Close,
+    Function,
+    Observer,
+    Runtime,
+    RuntimeClosed,
+    Settings,
+    Tool,
+    branches,
+    pruning_of,
+)
 from holdfast.runtime.core import Core
 from holdfast.runtime.resident import Resident
 from holdfast.sandbox import cache_directory
@@ -299,6 +311,8 @@ class Holdfast:
         gone = {"checkpoints": 0, "closed": 0, "deleted": 0}
         gone["replies"] = await runtime.call(runtime.store.drop_replies, now - retention.replies_ms)
         gone["state"] = await runtime.call(runtime.store.drop_state, now)
+        await runtime.call(runtime.store.drop_usage, hour_of(now) - 1)
+        await self._resume_prunings(now)
         if not retention.prunes and retention.idle_ms is None and retention.closed_ms is None:
             return gone
         after: str | None = None
@@ -347,12 +361,24 @@ class Holdfast:
                 return True
         return False
 
+    async def _resume_prunings(self, now: int) -> None:
+        """Goes on with prunings whose process has died: those that are under way here are not listed."""
+        runtime = self._opened()
+        page = await runtime.call(runtime.store.list_state, PRUNINGS, now=now, limit=100)
+        for key in page.items:
+            found = await runtime.call(pruning_of, runtime.store, UUID(key), now)
+            if found is not None and not runtime.is_under_way(UUID(key)):
+                with contextlib.suppress(HoldfastError):  # the session is gone, or runs elsewhere
+                    await self._everything.sessions.prune(UUID(key), **found[1])
+
     async def _prune(self, session_id: UUID, now: int) -> int:
         retention = self.retention
         before = None if retention.checkpoints_ms is None else now - retention.checkpoints_ms
         return await self._everything.sessions.prune(session_id, keep=retention.checkpoints, before=before)
 
     async def _sweep_now_and_then(self) -> None:
+        with contextlib.suppress(HoldfastError):
+            await self._resume_prunings(int(self._opened().settings.clock()))
         while True:
             await asyncio.sleep(_SWEEP_S)
             try:

@@ -16,7 +16,7 @@ from holdfast.control.sessions import Sessions
 from holdfast.control.strategies import Strategies
 from holdfast.control.templates import Templates
 from holdfast.control.transcripts import Transcripts
-from holdfast.domain import Principal, SessionState
+from holdfast.domain import InvalidValue, Principal, SessionState
 from holdfast.libraries import LibraryCache
 from holdfast.strategies import Catalogue, PackagePath
 
@@ -53,6 +53,17 @@ class Scoped:
             runtime, once, self.templates, self.sessions, self.executions, shared.packages, shared.catalogue
         )
         self.transcripts = Transcripts(runtime, once)
+
+    async def quotas(self) -> dict[str, Any]:
+        """Return the quotas of the tenant and of the token, and what is used of them. 0 is no limit."""
+        if self.tenant is None:
+            raise InvalidValue("name one tenant: quotas are those of one")
+        runtime, principal = self._runtime, Principal(self.tenant, self.principal.token)
+        quotas = runtime.settings.quotas
+        used = await runtime.call(runtime.core.quotas.used, principal, runtime.settings.clock())
+        limits = {"tenant": quotas.of_tenant(principal.tenant), "token": quotas.of_token(principal.token)}
+        names = {"tenant": principal.tenant, "token": principal.token}
+        return {scope: {"name": names[scope], "limits": limits[scope].as_dict(), "used": used[scope]} for scope in limits}
 
     async def summary(self) -> dict[str, Any]:
         """Return how many sessions the tenant has in each state; for an operator also how many are in memory, how many jobs wait and

@@ -25,10 +25,12 @@ from holdfast.runtime import (
     Delete,
     Fork,
     Prune,
+    Pruning,
     Rewind,
     branches,
     difference,
     globals_at,
+    pruning_of,
 )
 from holdfast.runtime.pruning import delete_damaged
 from holdfast.store import Page, Reply, StoreDamaged
@@ -273,12 +275,41 @@ class Sessions(SessionCreation):
         _given.some_number(before, "before")
 
         async def do() -> int:
-            gone: int = await self._runtime.submit(session_id, Prune(keep, before))
-            return gone
+            so_far: Pruning = Pruning()
+            while True:  # between two batches other jobs of the session have their turn
+                so_far = Pruning(*await self._runtime.submit(session_id, Prune(keep, before, so_far.pruned)))
+                if not so_far.remaining:
+                    return so_far.pruned
 
         request = {"prune": str(session_id), "keep": keep, "before": before}
         pruned: int = await self._once.simple(idempotency_key, request, do)
         return pruned
+
+    async def prune_in_background(
+        self,
+        session: UUID | str,
+        *,
+        keep: int | None = None,
+        before: int | None = None,
+        patience_s: float = 1.0,
+        idempotency_key: str | None = None,
+    ) -> Pruning:
+        """Drop checkpoints as `prune` does, and return how far that has come when it has ended, or after so many seconds.
+
+        It goes on, also in another process if this one dies. `pruning` tells how far it has come.
+        """
+        session_id = parse_id(session, "session")
+        work = self.prune(session_id, keep=keep, before=before, idempotency_key=idempotency_key)
+        task = self._once.spawn(work)
+        done, _ = await asyncio.wait([task], timeout=patience_s)
+        return Pruning(task.result()) if done else await self.pruning(session_id)
+
+    async def pruning(self, session: UUID | str) -> Pruning:
+        """Return how far the pruning of a session that is under way has come; nothing remains if none is."""
+        session_id = parse_id(session, "session")
+        await self.get(session_id)
+        found = await self._runtime.call(pruning_of, self._runtime.core.store, session_id, int(self._runtime.settings.clock()))
+        return Pruning() if found is None else found[0]
 
     # ---- errors --------------------------------------------------------------------------------------------------------------------
 

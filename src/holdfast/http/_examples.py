@@ -133,6 +133,12 @@ SESSION: Final[Plain] = {
     },
     "damaged": False,
 }
+_QUOTA: Final[Plain] = {"executions": 20, "cpu_s_per_hour": 1800, "sessions": 1000, "events": 5000000, "mb": 10000}
+_USED: Final[Plain] = {"executions": 1, "cpu_s_per_hour": 12.5, "sessions": 3, "events": 900, "mb": 0.3}
+QUOTAS: Final[Plain] = {
+    "tenant": {"name": "default", "limits": _QUOTA | {"requests_per_s": 200}, "used": _USED},
+    "token": {"name": "k3v9qx", "limits": _QUOTA | {"requests_per_s": 50}, "used": _USED},
+}
 METRICS: Final[Plain] = {"elapsed_ms": 1, "steps": 1, "pauses": 0, "queries": 0, "llm_calls": 0, "cpu_ms": 0.4}
 QUERY: Final[Plain] = {
     "id": "q-1",

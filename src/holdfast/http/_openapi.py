@@ -135,6 +135,11 @@ def _answers(operation: dict[str, Any], responses: dict[str, Any], plan: Plan) -
                     "Preference-Applied": {"description": "`respond-async`", "schema": {"type": "string"}},
                 },
             }
+        if "later" in plan.extra:
+            responses["202"] = {
+                "description": "It goes on in the background.",
+                "content": {"application/json": {"schema": content["schema"], "example": plan.extra["later"]}},
+            }
         if "unready" in plan.extra:
             unready = {**plan.example, "status": "unavailable", "store": "unavailable", "reason": "store_unavailable"}
             responses["503"] = {

@@ -91,6 +91,12 @@ async def runtime_summary(hf: Hf) -> Json:
     )
 
 
+@routes.add("GET", "/quotas", READ, models.Quotas, example=_examples.QUOTAS)
+async def quotas(hf: Hf) -> Json:
+    """The quotas of the tenant and of the token, and what is used of them. 0 is no limit."""
+    return Json(await hf.quotas())
+
+
 @routes.add("GET", "/metrics", ADMIN, str, example="session_creates_total 3\n", extra={"text": _metrics.TYPE})
 async def metrics(hf: Hf, call: Asked, counted: Counted) -> Response:
     """Figures for Prometheus, of all tenants: for administrators of the default tenant."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.daemon import REQUEST_ID
-from holdfast.domain import NotFound
+from holdfast.domain import NotFound, Quotas
 from holdfast.http import _body
 from holdfast.http._answers import Json
 from holdfast.http._call import ANYONE, Call, Caller
@@ -65,7 +65,7 @@ class Gate:
     def __init__(self, app: ASGIApp, config: "Config", tokens: "Tokens | None", public: Collection[str], done: Done) -> None:
         self._app, self._tokens, self._public, self._done = app, tokens, frozenset(public), done
         self._hosts = Hosts(config.listen, config.allowed_hosts, config.allowed_origins)
-        self._shares = Shares(config.rate_per_s, config.concurrency)
+        self._shares = Shares(config.rate_per_s, config.concurrency, quotas=Quotas.parse(config.quotas))
         self._most, self._patience = config.body_limit_kb * 1024, config.body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,7 +124,7 @@ class Gate:
             scope = {**scope, "method": "GET"}
             call.only_head = True
         who = "" if call.caller is None else call.caller.id
-        self._shares.enter(who)
+        self._shares.enter(who, None if call.caller is None else call.caller.tenant)
         try:
             if call.method in _BODIES and call.caller is not None:  # nothing that is open to everybody takes a body
                 call.body = await self._body(headers, receive)

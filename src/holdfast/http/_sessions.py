@@ -1,6 +1,6 @@
 """Sessions and their history."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Depends, Query
 from starlette.requests import Request
@@ -239,10 +239,27 @@ async def list_session_errors(hf: Hf, session_id: SessionId, listed: Listed) -> 
     RUN,
     models.Pruned,
     errors=_CHANGE,
-    example={"pruned": 12},
-    extra={"body": {"keep": 10}},
+    example={"pruned": 12, "remaining": 0},
+    extra={"body": {"keep": 10}, "later": {"pruned": 500, "remaining": 9490}},
 )
 async def prune_session(hf: Hf, session_id: SessionId, body: models.PruneRequest, key: Key) -> Json:
-    """Drops checkpoints. The present state and those that forks began at stay, and so do events."""
-    pruned: Any = await hf.sessions.prune(session_id, keep=body.keep, before=body.before, idempotency_key=key)
-    return Json({"pruned": pruned})
+    """Drops checkpoints. The present state and those that forks began at stay, and so do events.
+
+    What takes longer than a second goes on in the background, in batches, also after a restart: then the answer is 202, and says how
+    many remain.
+    """
+    found = await hf.sessions.prune_in_background(session_id, keep=body.keep, before=body.before, idempotency_key=key)
+    return Json(found._asdict(), 202 if found.remaining else 200)
+
+
+@routes.add(
+    "GET",
+    "/sessions/{session_id}/prune",
+    READ,
+    models.Pruned,
+    errors=("SESSION_NOT_FOUND",),
+    example={"pruned": 500, "remaining": 9490},
+)
+async def get_pruning(hf: Hf, session_id: SessionId) -> Json:
+    """How far the pruning of a session that is under way has come. Nothing remains if none is."""
+    return Json((await hf.sessions.pruning(session_id))._asdict())

@@ -1,40 +1,50 @@
-"""How much each token may ask: so many requests a second, and so many at once."""
+"""How much each token and each tenant may ask: so many requests a second, and so many at once."""
 
 import math
 import time
 from collections.abc import Callable
 
+from holdfast.domain import Quotas
 from holdfast.http._errors import RateLimited
 
 
 class Shares:
-    """Token buckets and counters, one of each for every caller."""
+    """Token buckets and counters, one of each for every caller, and a bucket for every tenant with a quota of requests."""
 
-    def __init__(self, rate_per_s: float, concurrency: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        rate_per_s: float,
+        concurrency: int,
+        clock: Callable[[], float] = time.monotonic,
+        quotas: Quotas | None = None,
+    ) -> None:
         self._rate, self._most, self._clock = rate_per_s, concurrency, clock
-        self._burst = max(1.0, float(rate_per_s))
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._quotas = quotas or Quotas()
+        self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
         self._present: dict[str, int] = {}
 
-    def enter(self, who: str) -> None:
+    def enter(self, who: str, tenant: str | None = None) -> None:
         """Counts a request in, or raises `RateLimited`. Every one that came in leaves."""
         present = self._present.get(who, 0)
         if self._most and present >= self._most:
             raise RateLimited(f"{present} requests of this token are under way, which is the most that may be")
-        if self._rate:
-            self._take(who)
+        rate = self._quotas.of_token(who).requests_per_s or self._rate
+        if rate:
+            self._take("token", who, rate)
+        if tenant is not None and (rate := self._quotas.of_tenant(tenant).requests_per_s):
+            self._take("tenant", tenant, rate)
         self._present[who] = present + 1
 
-    def _take(self, who: str) -> None:
-        now = self._clock()
-        left, then = self._buckets.get(who, (self._burst, now))
-        left = min(self._burst, left + (now - then) * self._rate)
+    def _take(self, scope: str, who: str, rate: float) -> None:
+        now, burst = self._clock(), max(1.0, float(rate))
+        left, then = self._buckets.get((scope, who), (burst, now))
+        left = min(burst, left + (now - then) * rate)
         if left < 1:
-            self._buckets[who] = left, now
-            raise RateLimited(
-                f"more than {self._rate:g} requests a second", retry_after=max(1, math.ceil((1 - left) / self._rate))
-            )
-        self._buckets[who] = left - 1, now
+            self._buckets[scope, who] = left, now
+            after = max(1, math.ceil((1 - left) / rate))
+            message = f"more than {rate:g} requests a second of this {scope}"
+            raise RateLimited(message, retry_after=after).with_details(scope=scope, limit=rate, retry_after=after)
+        self._buckets[scope, who] = left - 1, now
 
     def leave(self, who: str) -> None:
         present = self._present[who] - 1

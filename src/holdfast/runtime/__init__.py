@@ -23,13 +23,14 @@ from holdfast.runtime.effects import EffectKind, Function, Tool
 from holdfast.runtime.jobs import Answers, Cancel, CancelQuery, Close, Job, Start, Turn
 from holdfast.runtime.notes import AddNote, NotesFull, count_notes, notes_of
 from holdfast.runtime.outages import OutageWait
-from holdfast.runtime.pruning import Delete, Prune
+from holdfast.runtime.pruning import PRUNINGS, Delete, Prune, Pruning, pruning_of
 from holdfast.runtime.runtime import Observer, Runtime
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import StartPath, StartUp
 from holdfast.runtime.timeline import Fork, Rewind, fresh_seed
 
 __all__ = [
+    "PRUNINGS",
     "AddNote",
     "Answers",
     "BranchFailed",
@@ -51,6 +52,7 @@ __all__ = [
     "Observer",
     "OutageWait",
     "Prune",
+    "Pruning",
     "QueryExpired",
     "RecoveryFailed",
     "ReplayDiverged",
@@ -70,4 +72,5 @@ __all__ = [
     "fresh_seed",
     "globals_at",
     "notes_of",
+    "pruning_of",
 ]

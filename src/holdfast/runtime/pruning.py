@@ -1,27 +1,56 @@
 """What goes away: checkpoints that nobody needs, and sessions. What others build on them is made to stand without them, unthawed."""
 
+import json
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 from uuid import UUID
 
-from holdfast.domain import CheckpointNotFound, HoldfastError, InvalidValue, Node, Origin, VersionConflict
+from holdfast.domain import Amounts, CheckpointNotFound, HoldfastError, InvalidValue, Node, Origin, VersionConflict
 from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Job
 from holdfast.runtime.resident import Resident, image_damaged
+from holdfast.runtime.usage import charge
 from holdfast.sandbox import ImageError, compose
-from holdfast.store import Commit, Link, Rebased, Store
+from holdfast.store import Commit, Link, Rebased, StateWrite, Store
 
 # ---- prune -------------------------------------------------------------------------------------------------------------------------
 
 
+BATCH: Final = 500
+"""How many checkpoints go in one commit: others who write, and the session itself, wait for no more than that."""
+PRUNINGS: Final = "prunings/"
+"""Namespace of the state, which no script can name, with what is still to be pruned, by session."""
+_KEPT_MS: Final = 86_400_000
+
+
+class Pruning(NamedTuple):
+    """How far the pruning of a session has come."""
+
+    pruned: int = 0
+    remaining: int = 0
+
+
+def pruning_of(store: Store, session_id: UUID, now: int) -> tuple[Pruning, dict[str, Any]] | None:
+    """Return the pruning of a session that is under way, or was when its process died, and what was asked for."""
+    row = store.get_state(PRUNINGS, str(session_id))
+    if row is None or (row.expires_at is not None and row.expires_at <= now):
+        return None
+    found = json.loads(row.value)
+    return Pruning(found["pruned"], found["remaining"]), {"keep": found["keep"], "before": found["before"]}
+
+
 class Prune(Job):
-    """Checkpoints that nobody needs go away; their events stay."""
+    """A batch of the checkpoints that nobody needs goes away; their events stay. It is repeated until none remains.
+
+    The newest go first. So none of them is needed by another that goes later, and only the few that stay are made to stand without them.
+    What remains is kept in the state, so that whoever finds it there after a crash goes on.
+    """
 
     leaves: ClassVar[bool] = True
 
-    def __init__(self, keep: int | None, before: int | None) -> None:
-        self._keep, self._before = keep, before
-        self.pruned = 0
+    def __init__(self, keep: int | None, before: int | None, so_far: int = 0, most: int = BATCH) -> None:
+        self._keep, self._before, self._most = keep, before, most
+        self._so_far = Pruning(so_far)
 
     def check(self, core: Core, resident: Resident) -> None:
         if self._keep is None and self._before is None:
@@ -37,14 +66,24 @@ class Prune(Job):
             victims = doomed(session.id, nodes, session.head, forks | bases, self._keep, self._before)
         if not victims:
             return None
+        batch = set(sorted(victims, reverse=True)[: self._most])
         commit = core.change(session)
-        commit.rebased = rebase(core.store, session.id, nodes, victims, core.key)
-        commit.pruned = sorted(victims)
-        self.pruned = len(victims)
+        commit.rebased = rebase(core.store, session.id, nodes, batch, core.key)
+        commit.pruned = sorted(batch)
+        sizes = {node.number: node.size for node in nodes}
+        freed = sum(sizes[number] for number in batch)
+        freed += sum(sizes[change.checkpoint.number] - len(change.sealed) for change in commit.rebased)
+        now = core.now(resident)
+        charge(commit, Amounts(), now, freed=freed)
+        before, self._so_far = self._so_far, Pruning(self._so_far.pruned + len(batch), len(victims) - len(batch))
+        if before.pruned or self._so_far.remaining:
+            kept = self._so_far._asdict() | {"keep": self._keep, "before": self._before}
+            until = now + _KEPT_MS if self._so_far.remaining else now
+            commit.state = [StateWrite(PRUNINGS, str(session.id), json.dumps(kept), None, until)]
         return commit
 
-    def result(self, resident: Resident) -> int:
-        return self.pruned
+    def result(self, resident: Resident) -> Pruning:
+        return self._so_far
 
 
 def doomed(
@@ -65,9 +104,10 @@ def doomed(
 
 
 def rebase(store: Store, session_id: UUID, nodes: Sequence[Node], victims: set[int], key: bytes) -> list[Rebased]:
-    """The deltas that are against a victim, made against what that is against: without thawing anything."""
+    """The deltas that stay and are against a victim, made against what that is against: without thawing anything."""
     by_number = {node.number: node for node in nodes}
     sealed: dict[int, bytes] = {}
+    merged: dict[int, tuple[Origin | None, bytes]] = {}
 
     def image(number: int) -> bytes:
         if number not in sealed:
@@ -76,21 +116,30 @@ def rebase(store: Store, session_id: UUID, nodes: Sequence[Node], victims: set[i
                     sealed.setdefault(link.at.number, link.sealed)
         return sealed[number]
 
+    def without_victims(number: int) -> tuple[Origin | None, bytes]:
+        """The base of a checkpoint that is no victim, and the delta against it."""
+        chain = [number]
+        while (base := by_number[chain[-1]].base) is not None and base.session_id == session_id and base.number in victims:
+            if base.number in merged:
+                break
+            chain.append(base.number)
+        for at in reversed(chain):
+            base = by_number[at].base
+            if base is not None and base.session_id == session_id and base.number in victims:
+                below, delta = merged[base.number]
+                merged[at] = below, compose(delta, image(at), key)
+            else:
+                merged[at] = base, image(at)
+        return merged[number]
+
     rebased: list[Rebased] = []
-    for node in nodes:  # in the order of numbers: bases come before what is made against them
+    for node in nodes:
         base = node.base
-        if base is None or base.session_id != session_id or base.number not in victims:
-            continue
-        try:
-            merged = compose(image(base.number), image(node.number), key)
-        except (ImageError, KeyError) as error:
-            raise image_damaged(Origin(session_id, node.number)) from error
-        new_base = by_number[base.number].base
-        if node.number in victims:
-            sealed[node.number] = merged
-            by_number[node.number] = node._replace(base=new_base)
-        else:
-            rebased.append(Rebased(Origin(session_id, node.number), new_base, merged))
+        if node.number not in victims and base is not None and base.session_id == session_id and base.number in victims:
+            try:
+                rebased.append(Rebased(Origin(session_id, node.number), *without_victims(node.number)))
+            except (ImageError, KeyError) as error:
+                raise image_damaged(Origin(session_id, node.number)) from error
     return rebased
 
 

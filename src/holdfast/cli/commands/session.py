@@ -1,6 +1,8 @@
 """`holdfast session`: long-lived program states, and their history."""
 
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +14,7 @@ from holdfast.cli._tables import Columns, drawn, listing, pairs, table
 from holdfast.cli._terminal import drawable, print_json
 from holdfast.cli.commands import Json, Limited, SessionArgument, command, group, json_object, said
 
+_LOOK_S = 0.5
 app = group("Sessions of the daemon, and their history.")
 
 Checkpoint = Annotated[int | None, typer.Option("--checkpoint", min=0, help="A checkpoint; by default the present state.")]
@@ -140,6 +143,35 @@ def delete(context: typer.Context, session: SessionArgument, json: Json = False)
         print_json({"status": "ok", "session_id": found_id})
     else:
         print(f"Deleted session: {found_id}")
+
+
+@command(app, "prune", "holdfast session prune 3f2504e0-4f89-41d3-9a0c-0305e82c3301 --keep 10")
+def prune(
+    context: typer.Context,
+    session: SessionArgument,
+    keep: Annotated[int | None, typer.Option("--keep", min=0, help="How many of the newest checkpoints stay.")] = None,
+    older_than: Annotated[
+        float | None, typer.Option("--older-than", min=0, help="Only those older than so many hours.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Delete checkpoints that are not needed. The present state, those that forks began at, and all events stay."""
+    if keep is None and older_than is None:
+        raise usage("say --keep, --older-than, or both")
+    before = None if older_than is None else datetime.now(UTC) - timedelta(hours=older_than)
+    with said(context).client() as client:
+        found_id = session_id(client, session)
+        progress = client.sessions.prune(found_id, keep=keep, before=before)
+        pruned = progress.pruned
+        while progress.remaining:
+            print(f"Pruned {progress.pruned}, {progress.remaining} remain", file=sys.stderr, flush=True)
+            time.sleep(_LOOK_S)
+            pruned = progress.pruned + progress.remaining
+            progress = client.sessions.pruning(found_id)
+    if json:
+        print_json({"session_id": found_id, "pruned": pruned})
+    else:
+        print(f"Pruned checkpoints: {pruned}")
 
 
 # ---- history -----------------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from holdfast.http.models._base import Count, Ok, Told
 
 
@@ -28,6 +30,38 @@ class VersionInfo(Told):
     version: str
     api: Literal["v1"]
     python: str
+
+
+class Quota(Told):
+    """What may be used; 0 is no limit."""
+
+    executions: Count
+    cpu_s_per_hour: float
+    sessions: Count
+    events: Count
+    mb: float
+    requests_per_s: float
+
+
+class QuotaUsed(Told):
+    """What is used now, and in this hour."""
+
+    executions: Count
+    cpu_s_per_hour: float
+    sessions: int
+    events: int
+    mb: float
+
+
+class QuotaOf(Told):
+    name: str = Field(description="Of the tenant, or the id of the token.")
+    limits: Quota
+    used: QuotaUsed
+
+
+class Quotas(Told):
+    tenant: QuotaOf
+    token: QuotaOf
 
 
 class Summary(Told):

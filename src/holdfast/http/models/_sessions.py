@@ -169,6 +169,7 @@ class Difference(Told):
 
 class Pruned(Told):
     pruned: Count
+    remaining: Count
 
 
 class ErrorEntry(Told):
