@@ -404,7 +404,7 @@ async def test_retention(address: str, language: str) -> None:
 
 @scene
 async def test_pruning_goes_in_batches_and_goes_on_after_a_crash(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Prune.__init__, "__defaults__", (0, 3))
+    monkeypatch.setattr(Prune.__init__, "__defaults__", (None, 3))
     async with opened(address) as hf:
         here = await session(hf)
         await hf.executions.run(here, "for (let n = 0;; n++) await ask(String(n))")
@@ -422,3 +422,18 @@ async def test_pruning_goes_in_batches_and_goes_on_after_a_crash(address: str, m
         assert (await hf.sessions.get(here)).usage.stored_bytes < before
         turn = await hf.queries.answer(here, "yes")
         assert turn.queries[0].payload["question"] == "22"
+
+
+@scene
+async def test_old_versions_of_templates_go(address: str) -> None:
+    async with opened(address, retention=Retention(versions=2)) as hf:
+        await hf.templates.create("t")
+        await hf.templates.set("t", limits={"wall_ms": 1001})
+        used = await hf.sessions.create("t")
+        for wall_ms in range(1002, 1006):
+            await hf.templates.set("t", limits={"wall_ms": wall_ms})
+        assert (await hf.sweep())["versions"] == 3
+        template = (await hf.templates.get("t")).id
+        assert [version.number for version in (await hf.templates.versions(template)).items] == [6, 5, 2]
+        assert (await hf.executions.run(used.id, "1 + 1")).execution.result["json"] == 2
+        assert (await hf.executions.run((await hf.sessions.create("t")).id, "1 + 1")).execution.status == "ok"

@@ -49,8 +49,12 @@ def test_requests_a_second_of_a_tenant(tmp_path: Path) -> None:
         assert limited[0].headers["retry-after"] == "1"
 
 
-def test_pruning_says_what_remains(api: httpx2.Client) -> None:
-    session = api.get("/sessions").json()[0]["id"]
-    assert api.get(f"/sessions/{session}/prune").json() == {"pruned": 0, "remaining": 0}
-    pruned = api.post(f"/sessions/{session}/prune", json={"keep": 1})
-    assert (pruned.status_code, pruned.json()["remaining"]) == (200, 0)
+def test_pruning_says_what_remains(tmp_path: Path) -> None:
+    with served(tmp_path) as server, server.client() as api:
+        template = api.post("/templates", json={"name": "t"}).json()["id"]
+        session = api.post("/sessions", json={"template_id": template}).json()["id"]
+        for _ in range(3):
+            api.post("/executions/repl", json={"session_id": session, "input": "1"})
+        assert api.get(f"/sessions/{session}/prune").json() == {"pruned": 0, "remaining": 0}
+        pruned = api.post(f"/sessions/{session}/prune", json={"keep": 1})
+        assert (pruned.status_code, pruned.json()) == (200, {"pruned": 2, "remaining": 0})

@@ -313,6 +313,9 @@ class Holdfast:
         gone["state"] = await runtime.call(runtime.store.drop_state, now)
         await runtime.call(runtime.store.drop_usage, hour_of(now) - 1)
         await self._resume_prunings(now)
+        if retention.drops_versions:
+            before = None if retention.versions_ms is None else now - retention.versions_ms
+            gone["versions"] = await runtime.call(runtime.store.drop_versions, retention.versions, before)
         if not retention.prunes and retention.idle_ms is None and retention.closed_ms is None:
             return gone
         after: str | None = None

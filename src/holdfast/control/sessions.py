@@ -275,11 +275,10 @@ class Sessions(SessionCreation):
         _given.some_number(before, "before")
 
         async def do() -> int:
-            so_far: Pruning = Pruning()
-            while True:  # between two batches other jobs of the session have their turn
-                so_far = Pruning(*await self._runtime.submit(session_id, Prune(keep, before, so_far.pruned)))
-                if not so_far.remaining:
-                    return so_far.pruned
+            batch = Prune(keep, before)
+            while (await self._runtime.submit(session_id, batch)).remaining:
+                batch = Prune(keep, before, batch)  # between two batches other jobs of the session have their turn
+            return batch.so_far.pruned
 
         request = {"prune": str(session_id), "keep": keep, "before": before}
         pruned: int = await self._once.simple(idempotency_key, request, do)

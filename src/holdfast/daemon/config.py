@@ -97,6 +97,8 @@ class Config:
     retention_idle_ms: int | None = _is(_MAYBE, None, "After how long without use a session is closed")
     retention_closed_ms: int | None = _is(_MAYBE, None, "How long after its closing a session is deleted")
     retention_replies_ms: int = _is(_kinds.whole(0), _DAY_S * 1000, "How long replies to idempotency keys are kept")
+    retention_versions: int | None = _is(_MAYBE, None, "Newest versions that each template keeps; none keeps all")
+    retention_versions_ms: int | None = _is(_MAYBE, None, "Age at which other versions may go that no session is made of")
     log_level: str = _is(_kinds.choice("debug", "info", "warning", "error"), "info", "What is logged; read again on SIGHUP")
     log_format: str = _is(_kinds.choice("text", "json"), "text", "Lines for people, or JSON lines")
     access_log: bool = _is(_kinds.SWITCH, True, "Whether each request is logged")
@@ -125,6 +127,8 @@ class Config:
             idle_ms=self.retention_idle_ms,
             closed_ms=self.retention_closed_ms,
             replies_ms=self.retention_replies_ms,
+            versions=self.retention_versions,
+            versions_ms=self.retention_versions_ms,
         )
 
     @property

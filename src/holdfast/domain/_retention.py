@@ -13,7 +13,8 @@ class Retention:
 
     A session keeps its newest `checkpoints`, and all younger than `checkpoints_ms`; always the newest, and those that forks began at. One
     that was not used for `idle_ms` is closed, and one that was closed for `closed_ms` is deleted. Replies to idempotency keys are kept for
-    `replies_ms`.
+    `replies_ms`. A template keeps its newest `versions`, and all younger than `versions_ms`; always the latest, and those that sessions
+    are made of, closed ones among them.
     """
 
     checkpoints: int | None = None
@@ -21,6 +22,8 @@ class Retention:
     idle_ms: int | None = None
     closed_ms: int | None = None
     replies_ms: int = 24 * 3600 * 1000
+    versions: int | None = None
+    versions_ms: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -32,6 +35,11 @@ class Retention:
     def prunes(self) -> bool:
         """Whether checkpoints go at all."""
         return self.checkpoints is not None or self.checkpoints_ms is not None
+
+    @property
+    def drops_versions(self) -> bool:
+        """Whether versions of templates go at all."""
+        return self.versions is not None or self.versions_ms is not None
 
     def closes(self, session: Session, now: int) -> bool:
         """Whether a session has not been used for too long."""

@@ -48,23 +48,34 @@ class Prune(Job):
 
     leaves: ClassVar[bool] = True
 
-    def __init__(self, keep: int | None, before: int | None, so_far: int = 0, most: int = BATCH) -> None:
-        self._keep, self._before, self._most = keep, before, most
-        self._so_far = Pruning(so_far)
+    def __init__(self, keep: int | None, before: int | None, last: "Prune | None" = None, most: int = BATCH) -> None:
+        self._keep, self._before, self._last, self._most = keep, before, last, most
+        self._so_far = Pruning() if last is None else last.so_far
+        self.nodes: list[Node] = []
+        """The checkpoints after it, for the next batch: listing all of them takes longer than dropping a batch."""
+        self.version = 0
+        """The version of the session that has these."""
+
+    @property
+    def so_far(self) -> Pruning:
+        return self._so_far
 
     def check(self, core: Core, resident: Resident) -> None:
         if self._keep is None and self._before is None:
             raise InvalidValue("say how many checkpoints to keep, or from when on")
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
-        session = resident.session
-        nodes = core.store.list_nodes(session.id)
+        session, last = resident.session, self._last
+        before = Pruning() if last is None else last.so_far
+        known = last is not None and last.version == session.version
+        nodes = last.nodes if last is not None and known else core.store.list_nodes(session.id)
         forks = {fork.origin.number for fork in core.store.list_forks(session.id) if fork.origin is not None}
         victims = doomed(session.id, nodes, session.head, forks, self._keep, self._before)
         if victims:  # forks of forks build on this session as well, also after those in between are gone
             bases = {link.base.number for link in core.store.list_dependents(session.id) if link.base is not None}
             victims = doomed(session.id, nodes, session.head, forks | bases, self._keep, self._before)
         if not victims:
+            self._so_far = Pruning(before.pruned)
             return None
         batch = set(sorted(victims, reverse=True)[: self._most])
         commit = core.change(session)
@@ -73,9 +84,18 @@ class Prune(Job):
         sizes = {node.number: node.size for node in nodes}
         freed = sum(sizes[number] for number in batch)
         freed += sum(sizes[change.checkpoint.number] - len(change.sealed) for change in commit.rebased)
+        changed = {change.checkpoint.number: change for change in commit.rebased}
+        self.nodes = [
+            node._replace(base=changed[node.number].base, size=len(changed[node.number].sealed))
+            if node.number in changed
+            else node
+            for node in nodes
+            if node.number not in batch
+        ]
+        self.version = session.version
         now = core.now(resident)
         charge(commit, Amounts(), now, freed=freed)
-        before, self._so_far = self._so_far, Pruning(self._so_far.pruned + len(batch), len(victims) - len(batch))
+        self._so_far = Pruning(before.pruned + len(batch), len(victims) - len(batch))
         if before.pruned or self._so_far.remaining:
             kept = self._so_far._asdict() | {"keep": self._keep, "before": self._before}
             until = now + _KEPT_MS if self._so_far.remaining else now

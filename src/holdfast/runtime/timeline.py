@@ -27,6 +27,7 @@ from holdfast.domain import (
     Metrics,
     Node,
     Origin,
+    Principal,
     Query,
     QueryKind,
     QueryState,
@@ -246,7 +247,8 @@ class Fork(Job):
                 place = _place(core, resident, number)
         self.wait_for_tools = any(query.kind is QueryKind.TOOL for query in place.queries)
         now = core.now(resident)
-        with core.quotas.sessions(resident.session.principal, now, len(ids) - len(made)):
+        token = resident.session.token if self._token is None else self._token
+        with core.quotas.sessions(Principal(resident.session.tenant, token), now, len(ids) - len(made)):
             commits = [self._commit(core, fork, resident.session, place, now) for fork in ids if fork not in made]
             if reply is None:
                 core.committer.commit_all(commits)

@@ -134,6 +134,23 @@ class RecordContract(Samples):
         self.store.put_blob(b"shared", b"again")
         assert self.store.get_blob(b"shared") == b"again"
 
+    def test_old_versions_go_that_no_session_is_made_of(self) -> None:
+        template = self.new_template("old")
+        self.store.put_blob(b"guest", b"x")
+        for number in range(2, 8):
+            self.store.put_blob(bytes([number]), b"memory")
+            version = replace(self.version_of(template, number), guest=b"guest", baked=bytes([number]))
+            self.store.add_version(version, T0 + number)
+        self.new_session(template_id=template.id, template_version=3)
+        assert self.store.drop_versions(5, T0 + 2) == 1
+        assert self.store.drop_versions(3, None) == 2
+        assert [version.number for version in self.store.list_versions(template.id).items] == [7, 6, 5, 3]
+        found = [self.store.get_blob(bytes([number])) for number in range(2, 8)]
+        assert found == [None, b"memory", None, b"memory", b"memory", b"memory"]
+        assert self.store.drop_versions(0, None) == 2
+        assert [version.number for version in self.store.list_versions(template.id).items] == [7, 3]
+        assert self.store.get_template(template.id).latest == 7
+
     def test_what_was_baked_stays_while_its_template_is_in_use(self) -> None:
         self.store.put_blob(b"b" * 32, b"data")
         self.new_session()

@@ -15,9 +15,8 @@ def charges(commits: Iterable[Commit]) -> dict[Charge, list[int]]:
     found: dict[Charge, list[int]] = {}
     for commit in commits:
         for charge, amounts in commit_charges(commit):
-            known = found.setdefault(charge, [0, 0, 0, 0, 0])
-            for place, amount in enumerate(amounts):
-                known[place] += amount
+            known = found.get(charge)
+            found[charge] = amounts if known is None else [old + new for old, new in zip(known, amounts, strict=True)]
     return dict(sorted(found.items()))
 
 

@@ -162,6 +162,25 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
             for baked in gone - {version.baked for group in self._kept.versions.values() for version in group.values()}:
                 self._kept.blobs.pop(baked, None)
 
+    def drop_versions(self, keep: int | None, before: int | None) -> int:
+        with self._lock:
+            tables = self._kept
+            used = {(session.template_id, session.template_version) for session in tables.sessions.values()}
+            gone = [
+                version
+                for template in tables.templates.values()
+                for version in tables.versions[template.id].values()
+                if version.number <= template.latest - max(keep or 0, 1)
+                and (before is None or version.created_at < before)
+                and (template.id, version.number) not in used
+            ]
+            for version in gone:
+                del tables.versions[version.template_id][version.number]
+            left = {version.baked for group in tables.versions.values() for version in group.values()}
+            for baked in {version.baked for version in gone} - left:
+                tables.blobs.pop(baked, None)
+            return len(gone)
+
     def put_blob(self, digest: bytes, data: bytes) -> None:
         with self._lock:
             self._kept.blobs.setdefault(bytes(digest), bytes(data))

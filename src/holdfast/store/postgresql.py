@@ -193,6 +193,16 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
 
         self._write_versions(work)
 
+    def drop_versions(self, keep: int | None, before: int | None) -> int:
+        gone: list[Any] = []
+
+        def work(connection: Connection, again: bool) -> None:
+            gone[:] = connection.execute(self._queries["drop_versions"], {"keep": keep, "before": before}).fetchall()
+            connection.execute(self._queries["drop_baked"], ([digest for (digest,) in gone],))
+
+        self._write_versions(work)
+        return len(gone)
+
     def put_blob(self, digest: bytes, data: bytes) -> None:
         self._write("put_blob", (digest, data))
 

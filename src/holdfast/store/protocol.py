@@ -269,6 +269,11 @@ class Store(Protocol):
         `TemplateNotFound`.
         """
 
+    def drop_versions(self, keep: int | None, before: int | None) -> int:
+        """Forgets versions of all templates, with what was baked only for them; tells how many. Of each template its newest `keep` stay,
+        those made from `before` on, always the latest, and those of which there are sessions. None: neither keeps any.
+        """
+
     def put_blob(self, digest: bytes, data: bytes) -> None:
         """Keeps something large by its digest. Twice is fine."""
 

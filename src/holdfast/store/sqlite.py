@@ -164,6 +164,12 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
             writing.executemany(self._sql["drop_baked"], baked)
             writing.execute(self._sql["delete_states"], state_range(template_root(template_id)))
 
+    def drop_versions(self, keep: int | None, before: int | None) -> int:
+        with self._file.write() as writing:
+            gone = writing.execute(self._sql["drop_versions"], {"keep": keep, "before": before}).fetchall()
+            writing.executemany(self._sql["drop_baked"], {(baked,) for (baked,) in gone})
+            return len(gone)
+
     def put_blob(self, digest: bytes, data: bytes) -> None:
         with self._file.write() as writing:
             writing.execute(self._sql["put_blob"], (digest, data))

@@ -65,5 +65,13 @@ DELETE FROM templates WHERE id = %s RETURNING key
 -- name: baked_of_template
 SELECT DISTINCT baked FROM versions WHERE template_id = %s
 
+-- name: drop_versions
+DELETE FROM versions AS v USING templates AS t
+WHERE t.id = v.template_id
+    AND v.number <= t.latest - greatest(coalesce(%(keep)s::bigint, 1), 1)
+    AND (%(before)s::bigint IS NULL OR v.created_at < %(before)s::bigint)
+    AND NOT EXISTS (SELECT 1 FROM sessions AS s WHERE s.template_id = t.id AND s.template_version = v.number)
+RETURNING v.baked
+
 -- name: drop_baked
 DELETE FROM blobs WHERE digest = ANY(%s) AND NOT EXISTS (SELECT 1 FROM versions WHERE baked = digest)

@@ -161,6 +161,14 @@ SELECT DISTINCT v.baked FROM templates t JOIN template_versions v ON v.template 
 -- name: drop_baked
 DELETE FROM blobs WHERE digest = ?1 AND NOT EXISTS (SELECT 1 FROM template_versions WHERE baked = ?1)
 
+-- name: drop_versions
+DELETE FROM template_versions WHERE key IN (
+    SELECT v.key FROM template_versions v JOIN templates t ON t.key = v.template
+    WHERE v.number <= t.latest - max(coalesce(:keep, 1), 1) AND (:before IS NULL OR v.created_at < :before)
+    AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.template_id = t.id AND s.template_version = v.number)
+)
+RETURNING baked
+
 -- name: put_blob
 INSERT OR IGNORE INTO blobs (digest, data) VALUES (?, ?)
 
