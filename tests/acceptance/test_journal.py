@@ -350,6 +350,12 @@ async def _told_much(address: str, language: str) -> None:
             assert await evaluate(hf, here, calls[language]) == [10, "CALLS_EXCEEDED"]
 
 
+@both
+def test_a_step_makes_only_so_many_calls(address: str, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_MOST_CALLS", 10)
+    _told_much(address, language)
+
+
 @durable_stores
 @scene
 async def test_a_step_that_was_only_slow_goes_on(address: str, language: str) -> None:

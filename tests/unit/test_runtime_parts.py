@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from holdfast.domain import Answer, InvalidValue, Node, Origin, Principal, Session, SessionState, VersionConflict
+from holdfast.domain import Answer, InvalidValue, Limits, Node, Origin, Principal, Session, SessionState, VersionConflict
 from holdfast.runtime import EffectKind, Function, ReplayDiverged
 from holdfast.runtime._plain import checked, plain
 from holdfast.runtime.bell import Bell
@@ -275,6 +275,8 @@ def test_one_that_is_refused_does_not_spoil_the_others() -> None:
 
 
 class _Sandbox:
+    limits = Limits()
+
     def __init__(self) -> None:
         self.timing: list[str] = []
 

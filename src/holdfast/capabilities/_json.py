@@ -2,9 +2,11 @@
 
 import json
 import math
-from typing import Any
+from typing import Any, Final
 
-from holdfast.sandbox import HostError, Undefined
+from holdfast.sandbox import HostError, Undefined, jsontext
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def plain(value: Any, who: str) -> Any:
@@ -24,12 +26,19 @@ def plain(value: Any, who: str) -> Any:
 
 def written(value: Any) -> tuple[str, int]:
     """What is plain as JSON, in as few characters as there may be, and how many bytes that is."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = jsontext.dumps(value, _encode)
     try:
         return text, len(text.encode())
     except UnicodeEncodeError:  # half a surrogate pair
-        text = json.dumps(value, separators=(",", ":"))
+        text = jsontext.dumps(value)
         return text, len(text)
+
+
+def read(text: str) -> Any:
+    """What was written."""
+    return (
+        json.loads(text) if len(text) <= jsontext.SHORT else jsontext.loads(text.encode("utf-8", "surrogatepass"), jsontext.ANY)
+    )
 
 
 def folded(value: Any) -> Any:

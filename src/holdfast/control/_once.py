@@ -11,6 +11,7 @@ from uuid import UUID
 from holdfast.control._tenancy import TenantRuntime
 from holdfast.domain import Conflict, IdempotencyConflict, InvalidValue, NotFound
 from holdfast.runtime.plans import plan, planned
+from holdfast.sandbox import jsontext
 from holdfast.store import Reply
 
 _LONGEST: Final = 200
@@ -22,6 +23,9 @@ def check_key(key: str) -> None:
     """Refuses what is no idempotency key."""
     if not isinstance(key, str) or not 0 < len(key) <= _LONGEST:
         raise InvalidValue(f"an idempotency key has 1 to {_LONGEST} characters")
+
+
+_encode: Final = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 class Once:
@@ -48,7 +52,7 @@ class Once:
             return await do(None)
         check_key(key)
         key = self._runtime.scoped_key(key)
-        digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
+        digest = hashlib.sha256(jsontext.dumps(request, _encode, sort=True).encode()).hexdigest()
         while key in self._under_way:
             theirs, task = self._under_way[key]
             if theirs != digest:

@@ -5,11 +5,12 @@ import json
 from typing import Any, Final
 
 from holdfast.domain import InvalidValue
-from holdfast.sandbox import BigInt, Date, ErrorValue, Map, Set, Undefined
+from holdfast.sandbox import BigInt, Date, ErrorValue, Map, Set, Undefined, jsontext
 
 LARGEST: Final = 16 << 20
 _SHORT: Final = LARGEST // 16
 """Text of this length is not too large, whatever is in it."""
+_encode: Final = json.JSONEncoder(allow_nan=False).encode
 _SIMPLE: Final = (str, int, float, bool, type(None))
 
 
@@ -39,14 +40,26 @@ def plain(value: Any) -> Any:
     return None  # circular, or opaque
 
 
+def text_of(value: Any) -> str:
+    """A plain value as JSON."""
+    return jsontext.dumps(value, json.dumps)
+
+
 def checked(value: Any, what: str) -> Any:
     """A caller's value, if it is JSON and not too large, as a store would give it back: a tuple is a list, a key is text."""
     if type(value) is str and len(value) < _SHORT:
         return value
     try:
-        text = json.dumps(value, allow_nan=False)
+        text = jsontext.dumps(value, _encode)
     except (TypeError, ValueError, RecursionError):
         raise InvalidValue(f"{what} must be JSON") from None
     if len(text) > LARGEST:
         raise InvalidValue(f"{what} has {len(text)} bytes; at most {LARGEST} are taken")
-    return value if type(value) in _SIMPLE else json.loads(text)
+    return value if type(value) in _SIMPLE else _read(text, what)
+
+
+def _read(text: str, what: str) -> Any:
+    try:
+        return jsontext.loads(text.encode(), jsontext.Bounds(size=LARGEST))
+    except jsontext.TooLarge as error:
+        raise InvalidValue(f"{what} has {error}") from None

@@ -5,7 +5,6 @@ which checkpoint the others are made; that all are there is noted in the query i
 is joined by the commit that closes its query, so it is joined once.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
@@ -37,6 +36,7 @@ from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Answers, Job
 from holdfast.runtime.resident import Resident
 from holdfast.runtime.timeline import fresh_seed, here, those_there
+from holdfast.sandbox import jsontext
 from holdfast.store import Commit, StateWrite, Store
 
 _COUNT: Final = "branches"
@@ -237,7 +237,7 @@ def _answer(query: Query, ends: Sequence[Execution | None]) -> Answer:
         if ranks[first] < rank[ExecutionStatus.OK]:
             return _failed(f"alc.fork: strategy '{told[first]['strategy']}' failed: {told[first]['error']}")
     answer = Answer({"results": told})
-    size = len(json.dumps(answer.value))
+    size = len(jsontext.dumps(answer.value))
     return answer if size <= LARGEST else _failed(f"alc.fork: the results have {size} bytes; at most {LARGEST} are taken")
 
 

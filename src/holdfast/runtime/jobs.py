@@ -5,7 +5,6 @@ count; whatever goes wrong from there on, the resident is dropped, and the sessi
 """
 
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -39,6 +38,7 @@ from holdfast.domain import (
 from holdfast.runtime import branches
 from holdfast.runtime._errors import QueryExpired, RecoveryFailed
 from holdfast.runtime._given_up import uncertain
+from holdfast.runtime._plain import text_of
 from holdfast.runtime.core import Core
 from holdfast.runtime.journal import Refused
 from holdfast.runtime.lanes import MOST_CONFLICTS
@@ -312,7 +312,7 @@ def _count(resident: Resident, query: Query, answer: Answer) -> None:
     session, metrics = resident.session, resident.execution.metrics
     before = metrics.prompt_tokens.tokens + metrics.answer_tokens.tokens
     value = answer.value if answer.error is None else ""
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = value if isinstance(value, str) else text_of(value)
     usage = answer.usage or {}
     counted = usage.get("prompt_tokens")
     estimated = 0 if counted is None else prompt_size(query.payload)[1]

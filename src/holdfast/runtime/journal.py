@@ -28,7 +28,9 @@ _IMPORT: Final = "import"
 _MOST_IMPORTS: Final = 25_000
 """How often a step may look for a module, or read one."""
 _MOST_BYTES: Final = 256 << 20
-"""How much a step may be told by all of its calls: it is kept until the step is over."""
+"""How much a step may be told by all of its calls, which is kept until the step is over; and not more than its limit of memory."""
+_MOST_CALLS: Final = 100_000
+"""How many calls a step may make: each is an entry of the journal."""
 _LONGEST_SHOWN: Final = 200
 MOST_REFUSED: Final = 100
 """How many refusals of a step are told one by one."""
@@ -64,6 +66,7 @@ class Journal(Host):
         self._resolved: dict[str, bytes] = {}
         """What names of modules mean, as far as the step that runs has asked: the same all the time."""
         self._imports = self._bytes = 0
+        self._most_bytes = _MOST_BYTES
         self._unwritten: int | None = None
         """Where the first call stands whose part of the state is not in the store: up to there the journal may be written as it is."""
         self.acted = False
@@ -78,6 +81,7 @@ class Journal(Host):
         self._position, self._known = 0, len(effects)
         self._learned = False
         self._resolved, self._imports, self._bytes = {}, 0, 0
+        self._most_bytes = min(_MOST_BYTES, sandbox.limits.mem_mb << 20)
         if effects:
             sandbox.untimed()
 
@@ -158,9 +162,14 @@ class Journal(Host):
         return reply
 
     def _live(self, at: int, name: str, arguments: str, request: bytes, now: float) -> tuple[bytes, float]:
-        if self._bytes > _MOST_BYTES:
+        if at >= _MOST_CALLS or self._bytes > self._most_bytes:
             self._position -= 1  # it was never called
-            return _error("CALLS_EXCEEDED", f"a step is told at most {_MOST_BYTES} bytes by its calls"), now
+            most = (
+                f"makes at most {_MOST_CALLS} calls"
+                if at >= _MOST_CALLS
+                else f"is told at most {self._most_bytes} bytes by its calls"
+            )
+            return _error("CALLS_EXCEEDED", f"a step {most}; a pause begins the next step"), now
         kind = self._kind(name)
         if kind is EffectKind.STATE and self._unwritten is None:
             self._unwritten = at

@@ -7,10 +7,11 @@ from typing import Any, Final
 from holdfast.runtime._errors import BranchFailed
 from holdfast.runtime._plain import plain
 from holdfast.runtime.branches import EXIT
-from holdfast.sandbox import Failed, Finished, Result, ScriptError
+from holdfast.sandbox import Failed, Finished, Result, ScriptError, jsontext
 from holdfast.sandbox import Query as ScriptQuery
 
 _LONGEST_PREVIEW: Final = 200
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 _TYPES: Final = {
     "javascript": {type(None): "null", bool: "boolean", str: "string", list: "Array", dict: "Object"},
     "lua": {type(None): "nil", bool: "boolean", str: "string", list: "table", dict: "table"},
@@ -41,5 +42,5 @@ def _outcome(args: Any, language: str) -> Finished | Failed | None:
 
 
 def _preview(value: Any, kind: str) -> str:
-    text = value if isinstance(value, str) else kind if value is None else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else kind if value is None else jsontext.dumps(value, _encode)
     return text if len(text) <= _LONGEST_PREVIEW else text[: _LONGEST_PREVIEW - 1] + "…"

@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from holdfast.domain import EventType
 from holdfast.runtime._plain import plain
+from holdfast.sandbox import jsontext
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 _LONGEST_LEVEL: Final = 40
 _LONGEST_KEY: Final = 200
 _LARGEST: Final = (1 << 53) - 1
@@ -70,7 +72,7 @@ class Stats:
 
 
 def _size(key: str, value: Any) -> int:
-    return len(json.dumps({key: value}, ensure_ascii=False))
+    return len(jsontext.dumps({key: value}, _encode))
 
 
 def _count(value: Any) -> int | None:

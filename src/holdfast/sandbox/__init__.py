@@ -10,6 +10,7 @@ Begin with `Engine`. Nothing here knows of sessions, stores or the network; it i
             print(outcome.result.value)
 """
 
+from holdfast.sandbox import jsontext
 from holdfast.sandbox._cache import default_directory as cache_directory
 from holdfast.sandbox._errors import (
     EngineClosed,
@@ -123,5 +124,6 @@ __all__ = [
     "ValueRefused",
     "cache_directory",
     "compose",
+    "jsontext",
     "read_label",
 ]

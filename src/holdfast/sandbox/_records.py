@@ -4,12 +4,13 @@ import math
 from typing import Any, Final
 
 from holdfast.sandbox._errors import GuestFault, refusal
-from holdfast.sandbox.jsontext import Bounds, TooLarge, loads
+from holdfast.sandbox.jsontext import Bounds, TooLarge, has, loads
 from holdfast.sandbox.steps import Event, Failed, Finished, Outcome, Paused, Query, Result, ScriptError
 from holdfast.sandbox.values import Undefined, revive
 
 BOUNDS: Final = Bounds(size=32 << 20, values=1_000_000, containers=240_000)
 """The most that the records of one step may hold, whatever the limit of output says."""
+_TAG: Final = b'"$"'
 _LARGEST_ID: Final = 0xFFFFFFFF
 _LATEST: Final = 8.64e15
 _ANY: Final = object
@@ -43,7 +44,7 @@ def outcome(raw: bytes) -> Outcome:
         queries = tuple([Query(record[1], record[2], record[3]) for record in records if record[0] == "query"])
         return _paused(last, queries, events)
     if kind == "value":
-        return Finished(_result(last, tagged=b'"$"' in raw), events)
+        return Finished(_result(last, tagged=has(raw, _TAG)), events)
     if kind == "error":
         return Failed(_error(last[1]), events)
     if kind == "refused":
@@ -86,7 +87,7 @@ def events(raw: bytes) -> tuple[Event, ...]:
 def _records(raw: bytes) -> list[Any]:
     try:
         records: list[Any] = loads(b"[%b]" % raw, BOUNDS)
-        return [revive(record) for record in records] if b'"$"' in raw else records
+        return [revive(record) for record in records] if has(raw, _TAG) else records
     except TooLarge:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -14,16 +14,19 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from holdfast.sandbox._scan import DEEPEST, KEY_TOO_LONG, TOO_DEEP, TOO_MANY_CUTS, UNBALANCED, Cut, scan
+from holdfast.sandbox._scan import DEEPEST, KEY_TOO_LONG, PIECE_BYTES, TOO_DEEP, TOO_MANY_CUTS, UNBALANCED, Cut, scan
 
 SHORT: Final = 1 << 16
 """Text of this length is decoded at once: in less than two milliseconds, whatever is in it."""
 _SHORT_STRING: Final = 1 << 18
 _SHORT_VALUES: Final = 2_000
+_JOINED: Final = 4_096
 _OPEN: Final = f'"{secrets.token_hex(16)}"'
 _OPEN_KEY: Final = _OPEN[1:-1]
 _CLOSING: Final = {ord("["): "]", ord("{"): "}"}
 _decode: Final = json.JSONDecoder().decode
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+_SCALARS: Final = frozenset((int, float, bool, type(None)))
 
 
 class Bounds(NamedTuple):
@@ -31,11 +34,13 @@ class Bounds(NamedTuple):
 
     size: int = 16 << 20
     values: int = 500_000
-    containers: int = 120_000
+    containers: int = 60_000
     depth: int = DEEPEST
 
 
 DEFAULT: Final = Bounds()
+ANY: Final = Bounds(1 << 31, 1 << 31, 1 << 31)
+"""For text that was checked when it was written."""
 
 
 class TooLarge(ValueError):
@@ -71,13 +76,13 @@ def loads(
         return decode(text.decode("utf-8", errors))
     found = scan(text, bounds.values, bounds.containers)
     _check(found.problem, found.values, found.containers, found.depth, bounds)
-    if not found.cuts:
+    if not found.cuts or found.problem == TOO_MANY_CUTS:
         return decode(text.decode("utf-8", errors))
     return _joined(_pieces(text, found.cuts, decode, errors))
 
 
 def _check(problem: int, values: int, containers: int, depth: int, bounds: Bounds) -> None:
-    if values > bounds.values or problem == TOO_MANY_CUTS:
+    if values > bounds.values:
         raise TooLarge(f"more than {bounds.values} values; at most {bounds.values} are taken")
     if containers > bounds.containers:
         raise TooLarge(f"more than {bounds.containers} arrays and objects; at most {bounds.containers} are taken")
@@ -152,6 +157,13 @@ def _add(into: Any, part: Any) -> None:
         raise RepeatedKey(next(key for key in part if key in into))
 
 
+def has(text: bytes, part: bytes) -> bool:
+    """Whether a part is in a text that may be long."""
+    if len(text) <= PIECE_BYTES:
+        return part in text
+    return any(part in text[start : start + PIECE_BYTES + len(part) - 1] for start in range(0, len(text), PIECE_BYTES))
+
+
 # ---- writing -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +175,9 @@ def is_short(value: Any, most: int = _SHORT_VALUES) -> bool:
         kind = type(one)
         if kind is str or kind is bytes:
             left -= len(one) >> 7
-        elif kind is list or kind is tuple:
+        elif kind in _SCALARS:
+            continue
+        elif isinstance(one, list | tuple):
             left -= len(one)
             if left > 0:
                 stack += one
@@ -176,21 +190,35 @@ def is_short(value: Any, most: int = _SHORT_VALUES) -> bool:
     return True
 
 
-def dumps(value: Any, encode: Callable[[Any], str]) -> str:
-    """A value as JSON, by `encode`: at once if it is short, else in pieces. `encode` writes no space between values."""
+def dumps(value: Any, encode: Callable[[Any], str] = _encode, *, sort: bool = False) -> str:
+    """A value as JSON, by `encode`: at once if it is short, else in pieces. `sort` sorts the keys of pieces as `encode` does in each."""
     if is_short(value):
         return encode(value)
-    out: list[str] = []
-    _write(value, encode, out.append, 0)
-    return "".join(out)
+    out = _Parts()
+    _write(value, encode, out.put, sort, 0)
+    return out.text()
 
 
-_SCALARS: Final = frozenset((int, float, bool, type(None)))
+class _Parts:
+    """Parts of a text, joined some at a time."""
+
+    def __init__(self) -> None:
+        self._few: list[str] = []
+        self._many: list[str] = []
+
+    def put(self, part: str) -> None:
+        self._few.append(part)
+        if len(self._few) >= _JOINED:
+            self._many.append("".join(self._few))
+            self._few.clear()
+
+    def text(self) -> str:
+        return "".join((*self._many, *self._few))
 
 
-def _write(value: Any, encode: Callable[[Any], str], put: Callable[[str], Any], depth: int) -> None:
+def _write(value: Any, encode: Callable[[Any], str], put: Callable[[str], Any], sort: bool, depth: int) -> None:
     kind = type(value)
-    if kind is list or kind is tuple:
+    if isinstance(value, list | tuple):
         if depth > DEEPEST:
             raise ValueError(f"values nested deeper than {DEEPEST}")
         between = "["
@@ -202,16 +230,16 @@ def _write(value: Any, encode: Callable[[Any], str], put: Callable[[str], Any], 
                 continue
             for item in part:
                 put(between)
-                _write(item, encode, put, depth + 1)
+                _write(item, encode, put, sort, depth + 1)
                 between = ","
         put("]" if value else "[]")
     elif kind is dict:
         if depth > DEEPEST:
             raise ValueError(f"values nested deeper than {DEEPEST}")
         between = "{"
-        for key, item in value.items():
+        for key, item in sorted(value.items()) if sort else value.items():
             put(f"{between}{encode(key if type(key) is str else str(key))}:")
-            _write(item, encode, put, depth + 1)
+            _write(item, encode, put, sort, depth + 1)
             between = ","
         put("}" if value else "{}")
     elif kind is str and len(value) > _SHORT_STRING:

@@ -21,11 +21,14 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple, final
 
 from holdfast.sandbox._errors import GuestFault, ValueRefused
-from holdfast.sandbox.jsontext import DEFAULT, Bounds, TooLarge, loads
+from holdfast.sandbox.jsontext import DEFAULT, Bounds, TooLarge, has, loads
 
 DEPTH_MAX: Final = 200
 """The deepest nesting that crosses; the guests have the same limit."""
 
+_PIECE: Final = 1 << 18
+"""Characters that are encoded or decoded at once; a multiple of 4, which is what three bytes are in base64."""
+_PIECE_OF_BYTES: Final = _PIECE // 4 * 3
 _SAFE_INTEGER: Final = 1 << 53
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -107,7 +110,7 @@ _NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 
 def encode(value: Any) -> bytes:
     """The wire form of a value. Raises `ValueRefused` for what has none."""
-    if type(value) is str:
+    if type(value) is str and len(value) <= _PIECE:
         return encode_basestring_ascii(value).encode()
     out: list[str] = []
     _encode(value, out.append, 0)
@@ -124,7 +127,10 @@ def _encode(value: Any, put: Any, depth: int) -> None:
     elif value is False:
         put("false")
     elif isinstance(value, str):
-        put(encode_basestring_ascii(value))
+        if len(value) <= _PIECE:
+            put(encode_basestring_ascii(value))
+        else:
+            _encode_pieces(value, put)
     elif isinstance(value, int):
         if isinstance(value, BigInt) or not -_SAFE_INTEGER <= value <= _SAFE_INTEGER:
             put(f'{{"$":"bigint","v":"{_digits(value)}"}}')
@@ -143,7 +149,11 @@ def _encode(value: Any, put: Any, depth: int) -> None:
     elif isinstance(value, list | tuple):
         _encode_items(value, put, depth)
     elif isinstance(value, bytes | bytearray | memoryview):
-        put(f'{{"$":"bytes","v":"{base64.b64encode(value).decode()}"}}')
+        value = memoryview(value).cast("B")
+        put('{"$":"bytes","v":"')
+        for start in range(0, len(value), _PIECE_OF_BYTES):
+            put(base64.b64encode(value[start : start + _PIECE_OF_BYTES]).decode())
+        put('"}')
     elif isinstance(value, datetime):
         _encode_date(Date(_milliseconds(value)), put, depth)
     elif isinstance(value, set | frozenset):
@@ -152,6 +162,14 @@ def _encode(value: Any, put: Any, depth: int) -> None:
         put('{"$":"undefined"}')
     else:
         raise ValueRefused(f"a {type(value).__name__} cannot cross into a guest")
+
+
+def _encode_pieces(text: str, put: Any) -> None:
+    """A long text, in pieces that do not hold the interpreter lock for long."""
+    put('"')
+    for start in range(0, len(text), _PIECE):
+        put(encode_basestring_ascii(text[start : start + _PIECE])[1:-1])
+    put('"')
 
 
 def _digits(value: int) -> str:
@@ -239,9 +257,9 @@ def decode(text: bytes | str, bounds: Bounds = DEFAULT) -> Any:
         text = text.encode("utf-8", "surrogatepass")
     try:
         found = loads(text, bounds)
-        return revive(found) if b'"$"' in text else found
+        return revive(found) if has(text, b'"$"') else found
     except (TooLarge, RecursionError) as error:
-        raise ValueRefused(str(error) if isinstance(error, TooLarge) else "a value is nested too deep") from None
+        raise ValueRefused(f"a value has {error}" if isinstance(error, TooLarge) else "a value is nested too deep") from None
     except (ValueError, TypeError, KeyError, AttributeError):
         raise GuestFault("the guest sent what is no value") from None
 
@@ -272,12 +290,18 @@ def _revive_bigint(tagged: dict[str, Any]) -> BigInt | Opaque:
         return Opaque("bigint", tagged["v"][:64] + "...")
 
 
+def _revive_bytes(tagged: dict[str, Any]) -> bytes:
+    text = tagged["v"]
+    pieces = (base64.b64decode(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE))
+    return b"".join(pieces)
+
+
 _REVIVED: Final[dict[str, Any]] = {
     "undefined": lambda tagged: Undefined,
     "number": lambda tagged: _NUMBERS[tagged["v"]],
     "bigint": _revive_bigint,
     "date": lambda tagged: Date(tagged["v"]),
-    "bytes": lambda tagged: base64.b64decode(tagged["v"]),
+    "bytes": _revive_bytes,
     "map": lambda tagged: Map(tuple((revive(key), revive(item)) for key, item in tagged["v"])),
     "set": lambda tagged: Set(tuple(revive(item) for item in tagged["v"])),
     "error": _revive_error,

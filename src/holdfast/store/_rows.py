@@ -42,6 +42,7 @@ from holdfast.domain import (
     Usage,
     Worktree,
 )
+from holdfast.sandbox import jsontext
 from holdfast.store._damage import (
     confined,
     execution_placeholder,
@@ -85,14 +86,18 @@ _QUERY_STATES: Final = {state.value: state for state in QueryState}
 _dumps: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
+def _packed(value: Any) -> str:
+    return to_json(value).decode()
+
+
 def pack(value: Any) -> str:
     """A value as JSON. Halves of surrogate pairs, which scripts may produce and no database takes, are escaped."""
     try:
-        return to_json(value).decode()
+        return jsontext.dumps(value, _packed)
     except ValueError:  # half a surrogate pair, or nested deeply: the standard library knows how, and takes three times as long
         pass
     try:
-        return _dumps(value)
+        return jsontext.dumps(value, _dumps)
     except (TypeError, ValueError, RecursionError):
         raise InvalidValue("this cannot be kept as JSON") from None
 
@@ -100,6 +105,8 @@ def pack(value: Any) -> str:
 def unpack(text: str) -> Any:
     """What `pack` gave. `StoreDamaged` if something else has changed it."""
     try:
+        if len(text) > jsontext.SHORT:  # without holding the interpreter lock
+            return jsontext.loads(text.encode(), jsontext.ANY)
         return from_json(text)
     except ValueError:
         pass

@@ -9,13 +9,14 @@ from typing import Any, Final, NamedTuple
 from holdfast._version import VERSION
 from holdfast.capabilities._json import folded, plain
 from holdfast.capabilities._kinds import is_whole
-from holdfast.sandbox import HostError
+from holdfast.sandbox import HostError, jsontext
 
 SCHEMA: Final = "card/v0"
 _LONGEST: Final = {"pkg": 100, "card_id": 200, "alias": 200}
 _LONGEST_SHOWN: Final = 200
 """Characters of what lists show of a card: there may be a hundred thousand in one."""
 _MOST: Final = (1 << 64) - 1
+_sorted: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _VENDORS: Final = ("claude-", "gpt-")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -161,6 +162,6 @@ def text_at(card: Any, *path: str) -> str | None:
 def _djb2(value: Any) -> int:
     """64 bits of what a value is, in whatever order its keys are and however its numbers are written."""
     code = 5381
-    for byte in json.dumps(folded(value), sort_keys=True, separators=(",", ":")).encode():
+    for byte in jsontext.dumps(folded(value), _sorted, sort=True).encode():
         code = (code * 33 + byte) & _MOST
     return code

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.capabilities._json import written
+from holdfast.capabilities._json import read, written
 from holdfast.capabilities.cards.lineage import prior_id
 from holdfast.capabilities.cards.making import age, check_name, summary, text_at
 from holdfast.capabilities.native import Scope
@@ -149,7 +149,7 @@ class Shelf:
         for first, following in zip_longest(firsts, firsts[1:]):
             if following is None or following > since:
                 part = self._scope.state.glance(self._at(f"samples/{card_id}"), str(first))
-                yield from self._watched(json.loads(part or "[]")[max(0, since - first) :])
+                yield from self._watched(read(part or "[]")[max(0, since - first) :])
 
     # ---- what these share
 
@@ -158,11 +158,11 @@ class Shelf:
 
     def _read(self, part: str, key: str) -> dict[str, Any] | None:
         found = self._scope.state.get(self._at(part), key)
-        return None if found is None else json.loads(found[0])
+        return None if found is None else read(found[0])
 
     def _glance(self, part: str, key: str) -> dict[str, Any] | None:
         found = self._scope.state.glance(self._at(part), key)
-        return None if found is None else json.loads(found)
+        return None if found is None else read(found)
 
     def _put(self, part: str, key: str, value: Any) -> None:
         self._scope.state.put(self._at(part), key, written(value)[0], None)

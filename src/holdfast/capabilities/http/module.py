@@ -18,7 +18,7 @@ from holdfast.capabilities.http.addresses import PRIVATE, Network, find, system_
 from holdfast.capabilities.http.urls import PORTS, Url, clean_host, clean_path, is_address, is_below, join_url, parse_url
 from holdfast.capabilities.native import NativeModule, effect, waits
 from holdfast.domain import EffectKind, InvalidValue
-from holdfast.sandbox import HostError
+from holdfast.sandbox import HostError, jsontext
 
 _METHODS: Final = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _READS: Final = _METHODS[:3]
@@ -204,14 +204,16 @@ class Http(NativeModule):
     def parse(self, text: str) -> Any:
         """For a language that cannot read JSON."""
         try:
-            return json.loads(text, parse_constant=_no_constant)
+            return jsontext.loads(text.encode("utf-8", "surrogatepass"), decode=_read)
+        except jsontext.TooLarge as error:
+            raise HostError(f"the JSON has {error}", code="RESPONSE_TOO_LARGE") from None
         except (ValueError, RecursionError):
             raise HostError("the text is not JSON", code="NOT_JSON") from None
 
     @effect(EffectKind.READ)
     def dump(self, value: Any) -> str:
         try:
-            return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            return jsontext.dumps(value, _write)
         except (TypeError, ValueError):
             raise _invalid("this cannot be written as JSON") from None
 
@@ -316,3 +318,7 @@ def _no_constant(name: str) -> Any:
 
 def _invalid(message: str) -> HostError:
     return HostError(message, code="INVALID_ARGUMENT")
+
+
+_read: Final = json.JSONDecoder(parse_constant=_no_constant).decode
+_write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from holdfast.capabilities._json import folded, plain, written
+from holdfast.capabilities._json import folded, plain, read, written
 from holdfast.capabilities.native import NativeModule, Scope, effect
 from holdfast.capabilities.state.glue import JAVASCRIPT, LUA
 from holdfast.domain import EffectKind, InvalidValue, check_namespace, hidden_root, session_root, shared_root, template_root
-from holdfast.sandbox import HostError
+from holdfast.sandbox import HostError, jsontext
 
 _LONGEST_KEY: Final = 512
 _FIRST_PRINTABLE: Final = " "
@@ -108,7 +108,7 @@ class State(NativeModule):
         found = self._read(self._namespace(space), key)
         if found is None:
             return {"found": False, "mark": ""}
-        return {"found": True, "value": json.loads(found[0]), "mark": _mark(found[0])}
+        return {"found": True, "value": read(found[0]), "mark": _mark(found[0])}
 
     @effect(EffectKind.STATE)
     def has(self, key: str, space: str | None = None) -> bool:
@@ -138,7 +138,7 @@ class State(NativeModule):
     def incr(self, key: str, delta: int | float = 1, default: int | float = 0, space: str | None = None) -> int | float:
         namespace = self._namespace(space)
         found = self._read(namespace, key)
-        value = default if found is None else json.loads(found[0])
+        value = default if found is None else read(found[0])
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise HostError(f"incr: value at '{key}' is not a number", code="STATE_NOT_A_NUMBER")
         total = value + delta
@@ -227,6 +227,9 @@ def _mark(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+_sorted: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
 def _comparable(text: str) -> str:
     """The same for what is equal to a script: in whatever order keys are, and however a number is written."""
-    return json.dumps(folded(json.loads(text)), sort_keys=True)
+    return jsontext.dumps(folded(read(text)), _sorted, sort=True)
