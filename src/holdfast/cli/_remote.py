@@ -26,6 +26,7 @@ class Globals:
 
     server_url: str | None = None
     token: str | None = None
+    tenant: str | None = None
 
     def loaded(self) -> "Loaded":
         """The configuration of this machine's daemon."""
@@ -50,18 +51,23 @@ class Globals:
             return found.url, read_secret(loaded.config.token_file)
         return found.url, found.token
 
+    @property
+    def named_tenant(self) -> str | None:
+        """The tenant that an operator names; None: that of the token."""
+        return self.tenant or os.environ.get("HOLDFAST_TENANT") or None
+
     @contextlib.contextmanager
     def client(self) -> "Iterator[Client]":
         from holdfast.client import Client
 
-        with Client(*self.server(), retry_for=_RETRY_FOR_S) as client:
+        with Client(*self.server(), retry_for=_RETRY_FOR_S, tenant=self.named_tenant) as client:
             yield client
 
     @contextlib.asynccontextmanager
     async def host(self) -> "AsyncIterator[Remote]":
         from holdfast.client import AsyncClient
 
-        async with AsyncClient(*self.server(), retry_for=_RETRY_FOR_S) as client:
+        async with AsyncClient(*self.server(), retry_for=_RETRY_FOR_S, tenant=self.named_tenant) as client:
             yield Remote(client)
 
 

@@ -33,7 +33,8 @@ def make_app(hf: "Holdfast", config: "Config", tokens: "Tokens | None") -> "App"
         call = scope["holdfast"]
         if call.tenant == ALL_TENANTS:
             raise InvalidValue("name one tenant: a tool is about the runs of one")
-        return Caller(call.caller.id, call.caller.scopes, call.tenant, call.caller.is_operator)
+        found, token = call.caller, call.caller.token
+        return Caller(found.id, found.scopes, call.tenant, found.is_operator, "" if token is None else token.name)
 
     mcp = Endpoint(hf, caller, state_s=config.mcp_state_s, body_limit=config.body_limit_kb * 1024)
     return create_app(hf, config, tokens, {"/mcp": mcp})

@@ -14,6 +14,7 @@ from typer.main import get_command
 from holdfast.cli._exits import CommandFailed, Exit, tell
 from holdfast.cli._remote import Globals
 from holdfast.cli.commands import (
+    audit,
     command,
     database,
     execution,
@@ -47,6 +48,10 @@ def root(
         str | None, typer.Option("--server-url", help="The daemon's address [HOLDFAST_SERVER_URL].", show_default=False)
     ] = None,
     token: Annotated[str | None, typer.Option("--token", help="The token for it [HOLDFAST_TOKEN].", show_default=False)] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option("--tenant", help="The tenant that is meant, for administrators [HOLDFAST_TENANT].", show_default=False),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="The config file [HOLDFAST_CONFIG].", show_default=False)
     ] = None,
@@ -59,7 +64,7 @@ def root(
         os.environ["HOLDFAST_CONFIG"] = str(
             config
         )  # for all that reads the configuration, in this process and those that it starts
-    context.obj = Globals(server_url, token)
+    context.obj = Globals(server_url, token, tenant)
 
 
 def built() -> typer.Typer:
@@ -81,6 +86,7 @@ def built() -> typer.Typer:
     app.add_typer(database.app, name="database")
     app.add_typer(ops.app, name="ops")
     app.add_typer(quota.app, name="quota")
+    app.add_typer(audit.app, name="audit")
     app.add_typer(serve.token_app, name="token")
     app.add_typer(serve.config_app, name="config")
     return app

@@ -17,7 +17,7 @@ from holdfast.client._templates import Templates
 from holdfast.client._transcripts import Transcripts
 from holdfast.client._verbs import Way
 from holdfast.client._wire import Settings, tls_for
-from holdfast.domain import InvalidValue
+from holdfast.domain import ALL_TENANTS, InvalidValue, check_tenant
 
 _TIMEOUT_S: Final = 30.0
 _EXECUTION_TIMEOUT_S: Final = 600.0
@@ -55,6 +55,7 @@ class Client(_Groups[Blocking]):
     Without `server_url` and `token` they are those of HOLDFAST_SERVER_URL and HOLDFAST_TOKEN, or of the daemon on this machine.
     `timeout` is how many seconds an answer may take, `execution_timeout` how many if a script may have to run for it; None is for
     ever. When the daemon cannot be reached or is too busy, calls are sent again for `retry_for` seconds; nothing is done twice.
+    `tenant` is for administrators of the default tenant: whose templates and sessions are meant; `*` is all, for reads.
     """
 
     def __init__(
@@ -66,8 +67,9 @@ class Client(_Groups[Blocking]):
         execution_timeout: float | None = _EXECUTION_TIMEOUT_S,
         retry_for: float = _RETRY_FOR_S,
         connections: int = _CONNECTIONS,
+        tenant: str | None = None,
     ) -> None:
-        settings = _settings(server_url, token, timeout, execution_timeout, retry_for, connections)
+        settings = _settings(server_url, token, timeout, execution_timeout, retry_for, connections, tenant)
         super().__init__(settings, Blocking(settings))
 
     def close(self) -> None:
@@ -99,8 +101,9 @@ class AsyncClient(_Groups[Awaiting]):
         execution_timeout: float | None = _EXECUTION_TIMEOUT_S,
         retry_for: float = _RETRY_FOR_S,
         connections: int = _CONNECTIONS,
+        tenant: str | None = None,
     ) -> None:
-        settings = _settings(server_url, token, timeout, execution_timeout, retry_for, connections)
+        settings = _settings(server_url, token, timeout, execution_timeout, retry_for, connections, tenant)
         super().__init__(settings, Awaiting(settings))
 
     async def close(self) -> None:
@@ -123,6 +126,7 @@ def _settings(
     execution_timeout: float | None,
     retry_for: float,
     connections: int,
+    tenant: str | None,
 ) -> Settings:
     for name, seconds in (("timeout", timeout), ("execution_timeout", execution_timeout)):
         if seconds is not None and (not is_time(seconds) or seconds == 0):
@@ -130,4 +134,5 @@ def _settings(
     if not is_time(retry_for) or type(connections) is not int or not connections > 0:
         raise InvalidValue("retry_for must be a number of seconds, and connections a whole number above 0")
     server = find_server(server_url, token)
-    return Settings(server, tls_for(server), timeout, execution_timeout, retry_for, connections)
+    named = tenant if tenant is None or tenant == ALL_TENANTS else check_tenant(tenant)
+    return Settings(server, tls_for(server), timeout, execution_timeout, retry_for, connections, named)

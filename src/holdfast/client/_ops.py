@@ -1,5 +1,7 @@
 """Calls about the daemon itself."""
 
+from datetime import datetime
+
 from holdfast.client import models
 from holdfast.client._calls import Call, Page, look, one, page_of, path, text
 from holdfast.client._verbs import Group, Way, verb
@@ -42,6 +44,33 @@ class Ops(Group[Way]):
     def quotas(self) -> Call[models.Quotas]:
         """The quotas of the tenant and of the token, and what is used of them."""
         return look(path("quotas"), one(models.Quotas))
+
+    @verb
+    def audit(
+        self,
+        *,
+        token: str | None = None,
+        action: str | None = None,
+        object_id: str | None = None,
+        outcome: str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Call[Page[models.AuditEntry]]:
+        """Return entries of the audit log, newest first. Needs the scope `admin`."""
+        return look(
+            path("audit"),
+            page_of(models.AuditEntry),
+            token=token,
+            action=action,
+            object_id=object_id,
+            outcome=outcome,
+            since=since.isoformat() if isinstance(since, datetime) else since,
+            until=until.isoformat() if isinstance(until, datetime) else until,
+            limit=limit,
+            cursor=cursor,
+        )
 
     @verb
     def languages(self, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[models.Language]]:

@@ -31,6 +31,7 @@ class Settings:
     execution_timeout_s: float | None
     retry_for_s: float
     connections: int
+    tenant: str | None = None
 
     def timeout(self, read_s: float | None) -> httpx2.Timeout:
         """For an answer that may take so long, and as long for a connection that others use for theirs."""
@@ -46,6 +47,8 @@ class Settings:
         headers = {"User-Agent": "holdfast", "Accept": "application/json"}
         if server.token is not None:
             headers["Authorization"] = f"Bearer {server.token}"
+        if self.tenant is not None:
+            headers["X-Holdfast-Tenant"] = self.tenant
         return {
             "base_url": server.url,
             "headers": headers,

@@ -544,6 +544,24 @@ class Summary(Resource):
     memory_bytes: int | None = None
 
 
+class AuditEntry(Resource):
+    """Who did what to which object, from where, and with which outcome."""
+
+    at: AwareDatetime
+    action: str
+    outcome: str
+    status: int = 0
+    tenant: str = "default"
+    token: str = ""
+    token_name: str = ""
+    object_type: str = ""
+    object_id: str = ""
+    surface: str = ""
+    address: str = ""
+    request_id: str = ""
+    count: int = 1
+
+
 class Language(Resource):
     """A language that templates may be of."""
 

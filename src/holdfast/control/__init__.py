@@ -9,6 +9,7 @@ from holdfast.control._family import Asked
 from holdfast.control._policy import Permission
 from holdfast.control._worktree_roots import TENANT
 from holdfast.control.answering import Answerer, PromptUnknown, Recorded, Response
+from holdfast.control.audit import Audit, AuditWriter
 from holdfast.control.events import Events, Feed, Told
 from holdfast.control.executions import Executions
 from holdfast.control.holdfast import Holdfast
@@ -23,6 +24,8 @@ __all__ = [
     "TENANT",
     "Answerer",
     "Asked",
+    "Audit",
+    "AuditWriter",
     "Events",
     "Executions",
     "Feed",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from holdfast.control._cursors import Cursors
 from holdfast.domain import (
+    AuditEntry,
     CheckpointNotFound,
     ErrorEntry,
     ErrorEntryNotFound,
@@ -283,6 +284,11 @@ class TenantStore:
         if not namespace.startswith(_ROOT):
             raise SessionNotFound
         self.check_session(UUID(namespace.removeprefix(_ROOT).partition("/")[0]))
+
+    # ---- the audit log -------------------------------------------------------------------------------------------------------------
+
+    def list_audit(self, *, limit: int = 50, after: str | None = None, **filters: Any) -> Page[AuditEntry]:
+        return self._page(self._store.list_audit, tenant=self.tenant, limit=limit, after=after, **filters)
 
     # ---- requests: keys are scoped by whoever makes the reply, since it is committed with what it is a reply to ------------------------
 

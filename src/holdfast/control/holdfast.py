@@ -17,6 +17,7 @@ from holdfast.control._policy import Policies
 from holdfast.control._tenancy import CURSORS, TenantRuntime
 from holdfast.control._tenant_store import Owners
 from holdfast.control._workflows import workflows_of
+from holdfast.control.audit import Audit, AuditWriter
 from holdfast.control.events import Events
 from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
@@ -61,6 +62,7 @@ from holdfast.strategies import Catalogue, PackagePath, find_project
 _log: Final = logging.getLogger("holdfast")
 _SWEEP_S: Final = 60.0
 _MOST_VIEWS: Final = 1_000
+_AUDIT_BATCH: Final = 1_000
 
 
 async def _opened_store(address: str) -> Store:
@@ -121,6 +123,9 @@ class Holdfast:
     strategies: Strategies
     transcripts: Transcripts
     workflows: SessionStore
+    audit: Audit
+    auditor: AuditWriter
+    """Appends entries to the audit log: for surfaces that know who calls."""
     own: Scoped
     """The same parts, as `scoped` gives them for the tenant that this was opened with."""
 
@@ -226,10 +231,14 @@ class Holdfast:
             raise
         policies = Policies([function.name for function in self._functions], [tool.name for tool in self._tools])
         catalogue = Catalogue(packages, runtime.core.shelf.engine)
-        self._shared = Shared(self._libraries, policies, packages, catalogue, lambda: runtime.figures, lambda: runtime.called)
+        self.auditor = AuditWriter(runtime)
+        self.auditor.start()
+        self._shared = Shared(
+            self._libraries, policies, packages, catalogue, lambda: runtime.figures, lambda: runtime.called, self.auditor
+        )
         self._everything = self.scoped(Principal(ALL_TENANTS), operator=True)
         own = self.own = self.scoped(Principal(self._tenant), operator=True)
-        for part in ("templates", "sessions", "executions", "queries", "events", "strategies", "transcripts"):
+        for part in ("templates", "sessions", "executions", "queries", "events", "strategies", "transcripts", "audit"):
             setattr(self, part, getattr(own, part))
         self.workflows = workflows_of(store, self._tenant)
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep_now_and_then())
@@ -241,6 +250,8 @@ class Holdfast:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
         if self._runtime is not None:
+            if not self._runtime.closes:
+                await self.auditor.close()
             await self._runtime.close()
         for _, once in self._tenants.values():
             await once.close()
@@ -316,6 +327,7 @@ class Holdfast:
         if retention.drops_versions:
             before = None if retention.versions_ms is None else now - retention.versions_ms
             gone["versions"] = await runtime.call(runtime.store.drop_versions, retention.versions, before)
+        gone["audit"] = await self._drop_audit(now)
         if not retention.prunes and retention.idle_ms is None and retention.closed_ms is None:
             return gone
         after: str | None = None
@@ -334,6 +346,16 @@ class Holdfast:
             after = page.next
             if after is None:
                 return gone
+
+    async def _drop_audit(self, now: int) -> int:
+        """Delete entries of the audit log whose retention is over, in batches that hold up nobody."""
+        runtime, kept_ms, gone = self._opened(), self.retention.audit_ms, 0
+        while kept_ms is not None:
+            batch = await runtime.call(runtime.store.drop_audit, now - kept_ms, limit=_AUDIT_BATCH)
+            gone += batch
+            if batch < _AUDIT_BATCH:
+                break
+        return gone
 
     async def _close_idle(self, session_id: UUID, now: int) -> int:
         runtime, retention = self._opened(), self.retention

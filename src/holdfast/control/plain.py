@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from holdfast.control._policy import Permission, masked
 from holdfast.domain import (
+    AuditEntry,
     Capability,
     ErrorEntry,
     Event,
@@ -271,3 +272,8 @@ def query(found: Query) -> dict[str, Any]:
         "closed_at": some_moment(found.closed_at),
         "answer": None if found.answer is None else found.answer.as_dict(),
     }
+
+
+def audit_entry(entry: AuditEntry) -> dict[str, Any]:
+    """An entry of the audit log."""
+    return {name: getattr(entry, name) for name in AuditEntry.__dataclass_fields__} | {"at": moment(entry.at)}

@@ -9,6 +9,7 @@ from holdfast.control._once import Once
 from holdfast.control._policy import Policies
 from holdfast.control._tenancy import TenantRuntime
 from holdfast.control._versions import Versions
+from holdfast.control.audit import Audit, AuditWriter
 from holdfast.control.events import Events
 from holdfast.control.executions import Executions
 from holdfast.control.queries import Queries
@@ -31,6 +32,7 @@ class Shared:
     catalogue: Catalogue
     figures: Callable[[], dict[str, int]]
     called: Callable[[], list[Called]]
+    auditor: AuditWriter
 
 
 class Scoped:
@@ -53,6 +55,7 @@ class Scoped:
             runtime, once, self.templates, self.sessions, self.executions, shared.packages, shared.catalogue
         )
         self.transcripts = Transcripts(runtime, once)
+        self.audit = Audit(runtime, shared.auditor)
 
     async def quotas(self) -> dict[str, Any]:
         """Return the quotas of the tenant and of the token, and what is used of them. 0 is no limit."""

@@ -99,6 +99,9 @@ class Config:
     retention_replies_ms: int = _is(_kinds.whole(0), _DAY_S * 1000, "How long replies to idempotency keys are kept")
     retention_versions: int | None = _is(_MAYBE, None, "Newest versions that each template keeps; none keeps all")
     retention_versions_ms: int | None = _is(_MAYBE, None, "Age at which other versions may go that no session is made of")
+    retention_audit_ms: int | None = _is(
+        _MAYBE, 90 * _DAY_S * 1000, "How long entries of the audit log are kept; none keeps all"
+    )
     log_level: str = _is(_kinds.choice("debug", "info", "warning", "error"), "info", "What is logged; read again on SIGHUP")
     log_format: str = _is(_kinds.choice("text", "json"), "text", "Lines for people, or JSON lines")
     access_log: bool = _is(_kinds.SWITCH, True, "Whether each request is logged")
@@ -129,6 +132,7 @@ class Config:
             replies_ms=self.retention_replies_ms,
             versions=self.retention_versions,
             versions_ms=self.retention_versions_ms,
+            audit_ms=self.retention_audit_ms,
         )
 
     @property

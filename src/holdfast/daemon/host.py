@@ -28,8 +28,9 @@ from holdfast.daemon._waiting import open_patiently
 from holdfast.daemon.config import Config, Loaded
 from holdfast.daemon.lock import InstanceLock
 from holdfast.daemon.logs import Logs
+from holdfast.daemon.spool import AuditSpool
 from holdfast.daemon.tokens import Tokens
-from holdfast.domain import HoldfastError
+from holdfast.domain import AuditEntry, HoldfastError
 from holdfast.libraries import LibraryCache
 from holdfast.strategies import PackagePath
 
@@ -120,6 +121,7 @@ class _Host:
         self._protected = protected
         self._tokens: Tokens | None = None
         self._told_at = 0.0
+        self._moving = False
 
     async def run(self, make_app: MakeApp, ready: Callable[[str], None] | None) -> None:
         config = self._config
@@ -172,13 +174,17 @@ class _Host:
             if hf is None:
                 yield None
                 return
-            watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens())]
+            self._note(hf, "daemon start")
+            self._move_spool(hf)
+            watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens(hf))]
             try:
                 yield hf
             finally:
                 for task in watching:
                     task.cancel()
                 await asyncio.gather(*watching, return_exceptions=True)
+                self._move_spool(hf)
+                self._note(hf, "daemon stop")
                 _log.info("closing: what runs is committed, or goes on at the next start")
 
     def _started(self, url: str, ready: Callable[[str], None] | None) -> None:
@@ -217,7 +223,31 @@ class _Host:
 
     # ---- in the background ---------------------------------------------------------------------------------------------------------
 
-    async def _watch_tokens(self) -> None:
+    def _note(self, hf: Holdfast, action: str) -> None:
+        """Put something that the daemon does itself into the audit log."""
+        hf.auditor.add(AuditEntry(hf.auditor.now(), action, "ok", surface="daemon"))
+
+    def _move_spool(self, hf: Holdfast) -> None:
+        """Move audit entries of commands on this machine into the store."""
+        spool = AuditSpool(self._config.data_dir)
+        if self._moving or spool.is_empty:
+            return
+        self._moving = True  # until it is in the store; or for good, if it cannot be read
+        try:
+            entries, forget = spool.take()
+        except OSError as error:
+            _log.error("audit.spool_unreadable error=%s", error.strerror)
+            return
+
+        def moved() -> None:
+            forget()
+            self._moving = False
+
+        for entry in entries:
+            hf.auditor.add(entry)
+        hf.auditor.when_written(moved)
+
+    async def _watch_tokens(self, hf: Holdfast) -> None:
         """Tokens that the CLI makes or revokes count within a second."""
         tokens, told = self._tokens, ""
         assert tokens is not None
@@ -226,6 +256,7 @@ class _Host:
             try:
                 if tokens.refresh():
                     _log.info("the tokens have changed")
+                self._move_spool(hf)
                 told = ""
             except DaemonError as error:
                 if str(error) != told:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from holdfast.daemon._errors import TokenNotFound, TokensUnusable
 from holdfast.daemon._files import OTHERS, OTHERS_WRITE, locked, private_folder, read_whole, write_private
+from holdfast.daemon.spool import AuditSpool
 from holdfast.domain import DEFAULT_TENANT, InvalidValue, NameTaken, check_tenant
 
 _log: Final = logging.getLogger("holdfast.daemon")
@@ -178,6 +179,7 @@ class Tokens:
             if any(one.name == name for one in kept):
                 raise NameTaken("a token of this name exists already")
             self._write([*kept, token])
+            self._note("token create", token)
         return token, secret
 
     def revoke(self, which: str) -> Token:
@@ -190,6 +192,7 @@ class Tokens:
             secret = read_secret(self.token_file)
             if secret is not None and compare_digest(_digest(secret), found.digest):
                 self.token_file.unlink(missing_ok=True)
+            self._note("token revoke", found)
         return found
 
     def first(self) -> Path | None:
@@ -204,8 +207,17 @@ class Tokens:
                 secret = kept or new_secret()
                 if kept is None:
                     self._write_secret(secret)
-                self._write([replace(self._made(FIRST, [Scope.ADMIN], None), digest=_digest(secret))])
+                first = replace(self._made(FIRST, [Scope.ADMIN], None), digest=_digest(secret))
+                self._write([first])
+                self._note("token create", first)
         return self.token_file if self.token_file.is_file() else None
+
+    def _note(self, action: str, token: Token) -> None:
+        """Put a change into the audit log. The change stands, also if that fails."""
+        try:
+            AuditSpool(self._folder).append(action, "token", token.id, tenant=token.tenant)
+        except OSError as error:
+            _log.warning("audit.spool_failed action=%r error=%s", action, error.strerror)
 
     def _write_secret(self, secret: str) -> None:
         try:

@@ -13,7 +13,7 @@ class Retention:
 
     A session keeps its newest `checkpoints`, and all younger than `checkpoints_ms`; always the newest, and those that forks began at. One
     that was not used for `idle_ms` is closed, and one that was closed for `closed_ms` is deleted. Replies to idempotency keys are kept for
-    `replies_ms`. A template keeps its newest `versions`, and all younger than `versions_ms`; always the latest, and those that sessions
+    `replies_ms`, entries of the audit log for `audit_ms`. A template keeps its newest `versions`, and all younger than `versions_ms`; always the latest, and those that sessions
     are made of, closed ones among them.
     """
 
@@ -24,6 +24,7 @@ class Retention:
     replies_ms: int = 24 * 3600 * 1000
     versions: int | None = None
     versions_ms: int | None = None
+    audit_ms: int | None = 90 * 24 * 3600 * 1000
 
     def __post_init__(self) -> None:
         for field in fields(self):

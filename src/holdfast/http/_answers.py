@@ -39,6 +39,8 @@ class Json(Response):
     def __init__(self, plain: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> None:
         body = self.body = encoded(plain)
         self.status_code = status_code
+        self.subject = plain.get("id") if type(plain) is dict else None
+        """Id of what the answer is about, if it is one object."""
         self.background = None
         raw = [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))]
         if headers:

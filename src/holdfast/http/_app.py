@@ -13,9 +13,21 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast._version import VERSION
 from holdfast.control import Holdfast
-from holdfast.http import _errors, _executions, _ops, _queries, _sessions, _strategies, _streams, _templates, _transcripts
+from holdfast.http import (
+    _audit_routes,
+    _errors,
+    _executions,
+    _ops,
+    _queries,
+    _sessions,
+    _strategies,
+    _streams,
+    _templates,
+    _transcripts,
+)
 from holdfast.http._access import AccessLog
 from holdfast.http._answers import encoded
+from holdfast.http._audit import Auditor
 from holdfast.http._call import Call, call_of
 from holdfast.http._docs import PAGE, POLICY
 from holdfast.http._metrics import Metrics
@@ -40,6 +52,7 @@ _ALL: Final = (
     _transcripts.routes,
     _streams.routes,
     _ops.routes,
+    _audit_routes.routes,
 )
 
 
@@ -81,7 +94,7 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None", mounted:
     _describe(api)
     public = {PREFIX + plan.path for group in _ALL for plan in group.plans if plan.scope is None} | {DOCUMENT, DOCS}
     routed = Mounts(Lanes(api, hot), mounts, api.state)
-    return App(api, Gate(routed, config, tokens, public, _Done(metrics, AccessLog(config.access_log))))
+    return App(api, Gate(routed, config, tokens, public, _Done(metrics, AccessLog(config.access_log)), Auditor(hf.auditor)))
 
 
 def _add(api: FastAPI, plan: Plan) -> None:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.types import Receive
 
 from holdfast.control import Holdfast, Scoped
-from holdfast.domain import ALL_TENANTS, DEFAULT_TENANT, InvalidValue, Principal, check_tenant
-from holdfast.http._errors import RequestForbidden, Unauthenticated
+from holdfast.domain import ALL_TENANTS, DEFAULT_TENANT, HoldfastError, InvalidValue, Principal, check_tenant
+from holdfast.http._answers import Json
+from holdfast.http._errors import RequestForbidden, Unauthenticated, answer_to
+from holdfast.http._statuses import INTERNAL
 
 if TYPE_CHECKING:
     from holdfast.daemon import Token
@@ -47,6 +49,14 @@ class Call:
     headers: dict[bytes, bytes] = field(default_factory=dict)
     body: bytes = b""
     route: str = "unmatched"
+    tag: str = ""
+    """The group that the route belongs to."""
+    code: str = ""
+    """Code of the error that is the answer, if it is one."""
+    subject: str | None = None
+    """Id of what the answer is about."""
+    mounted: bool = False
+    """Whether another application answers, which is beside the API."""
     status: int = 0
     hot: bool = False
     """Whether it goes by a route that is called all the time: it is left out of the access log."""
@@ -64,6 +74,11 @@ class Call:
             raise Unauthenticated
         if scope not in self.caller.scopes:
             raise RequestForbidden(f"this needs a token with the scope {scope}")
+
+    def refused(self, error: Exception) -> Json:
+        """Return the answer to an error, and remember its code."""
+        self.code = error.code if isinstance(error, HoldfastError) else INTERNAL
+        return answer_to(error, self.request_id)
 
     def require_operator(self) -> None:
         """Raise unless the caller administers all tenants."""

@@ -348,3 +348,19 @@ SUMMARY: Final[Plain] = {
     "recovered": 0,
     "memory_bytes": 104857600,
 }
+
+AUDIT_ENTRY: Final = {
+    "at": "2026-11-16T05:45:12.345Z",
+    "action": "POST /sessions",
+    "outcome": "ok",
+    "status": 201,
+    "tenant": "default",
+    "token": "3f6c1a9d2b04",
+    "token_name": "ci",
+    "object_type": "session",
+    "object_id": SESSION_ID,
+    "surface": "rest",
+    "address": "127.0.0.1",
+    "request_id": "6f1d5a0d7b3e4c1f9a2b8c7d6e5f4a3b",
+    "count": 1,
+}

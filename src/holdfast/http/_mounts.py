@@ -34,7 +34,7 @@ class Mounts:
             await self._app(scope, receive, send)
             return
         call = call_of(scope)
-        call.route = path
+        call.route, call.mounted = path, True
         if call.only_head or call.method not in _METHODS:
             await method_not_allowed(_METHODS)(scope, receive, send)
         elif call.method == "GET":

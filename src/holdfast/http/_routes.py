@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.control import Holdfast, Scoped
 from holdfast.http import _body
 from holdfast.http._call import Call, call_of
-from holdfast.http._errors import InvalidRequest, answer_to, method_not_allowed, refusal_of_parameters
+from holdfast.http._errors import InvalidRequest, method_not_allowed, refusal_of_parameters
 from holdfast.http._metrics import Metrics
 
 PREFIX: Final = "/api/v1"
@@ -131,17 +131,19 @@ class ApiRoute(APIRoute):
                 if model is not None:
                     value = request._json = _body.plain(call.body)
                     _body.parsed(model, value)  # as FastAPI will, which would list everything that is wrong, however much
-                return await handle(request)
+                response = await handle(request)
+                call.subject = getattr(response, "subject", None)
+                return response
             except RequestValidationError as error:
-                return answer_to(refusal_of_parameters(error.errors()), call.request_id)
+                return call.refused(refusal_of_parameters(error.errors()))
             except Exception as error:  # noqa: BLE001 - whatever it is, the client hears of it, and not what it is
-                return answer_to(error, call.request_id)
+                return call.refused(error)
 
         return strict
 
     def _admit(self, call: Call) -> None:
         """Raises unless the caller may make the call."""
-        call.route = self.path
+        call.route, call.tag = self.path, self.plan.tag
         call.require(self.plan.scope)
 
     def _check_queries(self, request: Request) -> None:
@@ -183,8 +185,9 @@ class HotRoute(ApiRoute):
                 answer = await plan.handler(call.view(self.hf), call, body, **given)
             else:
                 answer = await plan.handler(call.view(self.hf), call, **given)
+            call.subject = getattr(answer, "subject", None)
         except Exception as error:  # noqa: BLE001 - as the handlers of FastAPI's routes do
-            answer = answer_to(error, call.request_id)
+            answer = call.refused(error)
         await send({"type": "http.response.start", "status": answer.status_code, "headers": answer.raw_headers})
         await send({"type": "http.response.body", "body": answer.body})
 

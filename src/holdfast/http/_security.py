@@ -16,13 +16,13 @@ from holdfast.daemon import REQUEST_ID
 from holdfast.domain import NotFound, Quotas
 from holdfast.http import _body
 from holdfast.http._answers import Json
+from holdfast.http._audit import Auditor
 from holdfast.http._call import ANYONE, Call, Caller
 from holdfast.http._errors import (
     HostNotAllowed,
     InvalidRequest,
     RequestForbidden,
     Unauthenticated,
-    answer_to,
 )
 from holdfast.http._hosts import Hosts
 from holdfast.http._shares import Shares
@@ -62,7 +62,16 @@ Done = Callable[[Call, float], None]
 class Gate:
     """ASGI middleware around everything."""
 
-    def __init__(self, app: ASGIApp, config: "Config", tokens: "Tokens | None", public: Collection[str], done: Done) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        config: "Config",
+        tokens: "Tokens | None",
+        public: Collection[str],
+        done: Done,
+        auditor: Auditor | None = None,
+    ) -> None:
+        self._auditor = auditor
         self._app, self._tokens, self._public, self._done = app, tokens, frozenset(public), done
         self._hosts = Hosts(config.listen, config.allowed_hosts, config.allowed_origins)
         self._shares = Shares(config.rate_per_s, config.concurrency, quotas=Quotas.parse(config.quotas))
@@ -84,6 +93,8 @@ class Gate:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 call.status = message["status"]
+                if self._auditor is not None:
+                    await self._auditor.note(call, scope, call.status)
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 
@@ -94,7 +105,7 @@ class Gate:
         except _body.Gone:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the client hears of it, and not what it is
-            refused = answer_to(error, call.request_id)
+            refused = call.refused(error)
             if not call.status:
                 await refused(scope, receive, answer)
         finally:

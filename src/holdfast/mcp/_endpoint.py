@@ -24,6 +24,7 @@ class Caller(NamedTuple):
     scopes: frozenset[str]
     tenant: str = DEFAULT_TENANT
     is_operator: bool = False
+    name: str = ""
 
 
 class Endpoint:

@@ -1,12 +1,13 @@
 """What whoever sent a message may do and see: what their token allows, of their tenant. Over pipes the user may do everything."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 
 from holdfast.control import Holdfast, Scoped
-from holdfast.domain import DEFAULT_TENANT, Forbidden, Principal
+from holdfast.daemon import REQUEST_ID
+from holdfast.domain import DEFAULT_TENANT, AuditEntry, Forbidden, HoldfastError, InvalidValue, NotFound, Principal
 
 if TYPE_CHECKING:
     from holdfast.mcp._endpoint import Caller
@@ -17,6 +18,7 @@ class CallerToken(AccessToken):
 
     tenant: str
     token_id: str
+    token_name: str
     is_operator: bool
 
 
@@ -29,7 +31,33 @@ def token_of(caller: "Caller") -> CallerToken:
         scopes=sorted(caller.scopes),
         tenant=caller.tenant,
         token_id=caller.id,
+        token_name=caller.name,
         is_operator=caller.is_operator,
+    )
+
+
+CallerFaults: Final = (Forbidden, InvalidValue, NotFound)
+"""Errors that are counted together in the audit log: a caller can have as many of them as it likes."""
+
+
+def audit_entry(action: str, session_id: str | None, error: Exception | None, request: Any, now: int) -> AuditEntry:
+    """Return the audit entry of a call. Over pipes there is neither token nor address."""
+    token = get_access_token()
+    caller = token if isinstance(token, CallerToken) else None
+    outcome = "ok" if error is None else error.code if isinstance(error, HoldfastError) else "INTERNAL"
+    client = getattr(request, "client", None)
+    return AuditEntry(
+        now,
+        action,
+        outcome,
+        tenant=DEFAULT_TENANT if caller is None else caller.tenant,
+        token="" if caller is None else caller.token_id,
+        token_name="" if caller is None else caller.token_name,
+        object_type="session" if session_id else "",
+        object_id=session_id or "",
+        surface="mcp",
+        address="" if client is None else str(client.host),
+        request_id=REQUEST_ID.get() or "",
     )
 
 

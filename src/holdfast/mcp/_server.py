@@ -14,14 +14,14 @@ from mcp.shared.exceptions import MCPError
 
 from holdfast._version import VERSION
 from holdfast.control import Holdfast
-from holdfast.domain import HoldfastError, InvalidValue, NotFound, new_id
+from holdfast.domain import Forbidden, HoldfastError, InvalidValue, NotFound, new_id
 from holdfast.mcp import _resources
 from holdfast.mcp._arguments import check_content, checked
 from holdfast.mcp._calls import Calls, Json, names_queries, session_of
 from holdfast.mcp._errors import told
 from holdfast.mcp._plain import shown
 from holdfast.mcp._progress import Progress
-from holdfast.mcp._rights import caller_id, may, require, view
+from holdfast.mcp._rights import CallerFaults, audit_entry, caller_id, may, require, view
 from holdfast.mcp._rounds import MOST_ROUNDS, Abilities, Round, answers
 from holdfast.mcp._tools import ANSWER, INSTRUCTIONS, READ, TOOLS, Tool
 from holdfast.mcp._under_way import Run, UnderWay, connection_of
@@ -76,12 +76,33 @@ class Strategies:
                 run.session_id = UUID(began.session_id)
             elif tool.name == "continue":
                 run.session_id = session_of(given)
-            return await self.under_way.do(ctx, run, self._do(ctx, tool, given, params, began, run))
+            outcome = await self.under_way.do(ctx, run, self._do(ctx, tool, given, params, began, run))
+            self._note(ctx, tool, params, run.session_id)
+            return outcome
         except Exception as error:  # noqa: BLE001 - whatever it is, the client hears of it, and not what it is
+            self._note(ctx, tool, params, None, error)
             text = told(error, f"the tool {tool.name}")
             if began is not None:  # the client has not seen which session this is about
                 text += f" (session {began.session_id})"
             return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+    def _note(
+        self,
+        ctx: Context,
+        tool: Tool,
+        params: types.CallToolRequestParams,
+        session_id: UUID | None,
+        error: Exception | None = None,
+    ) -> None:
+        """Put a call that changes something, or was refused, into the audit log."""
+        is_refused = isinstance(error, Forbidden)
+        if tool.scope == READ and not is_refused and "note" not in (params.arguments or {}):
+            return
+        about = session_id or session_of(params.arguments or {})
+        entry = audit_entry(
+            f"mcp {tool.name}", None if about is None else str(about), error, ctx.request, self._hf.auditor.now()
+        )
+        (self._hf.auditor.refuse if isinstance(error, CallerFaults) else self._hf.auditor.add)(entry)
 
     async def _do(
         self, ctx: Context, tool: Tool, given: Json, params: types.CallToolRequestParams, began: Round | None, run: Run

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.http.models._base import Count, Ok, Told
+from holdfast.http.models._base import Count, Moment, Ok, Told
 
 
 class Health(Told):
@@ -62,6 +62,24 @@ class QuotaOf(Told):
 class Quotas(Told):
     tenant: QuotaOf
     token: QuotaOf
+
+
+class AuditEntry(Told):
+    """Who did what to which object, from where, and with which outcome."""
+
+    at: Moment
+    action: str
+    outcome: str = Field(description="`ok`, or the code of an error.")
+    status: Count
+    tenant: str
+    token: str = Field(description="Id of the token; empty if none was used, or none was valid.")
+    token_name: str
+    object_type: str
+    object_id: str
+    surface: str
+    address: str
+    request_id: str
+    count: Count = Field(description="How many equal refusals it stands for.")
 
 
 class Summary(Told):
