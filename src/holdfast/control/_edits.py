@@ -77,6 +77,9 @@ class TemplateEdits:
             left = tuple(known for known in spec.capabilities if known.id != wanted)
             if len(left) == len(spec.capabilities):
                 raise CapabilityNotFound
+            for known in spec.capabilities:
+                if known.id == wanted:
+                    self._policies.check_grantable(known.kind, known.name)
             return replace(spec, capabilities=left)
 
         await self._edit(template, {"remove_capability": wanted}, change, idempotency_key)
@@ -86,6 +89,7 @@ class TemplateEdits:
     async def add_module(self, template: UUID | str, name: str, *, idempotency_key: str | None = None) -> str:
         """Exposes a native module. Twice is fine. Raises `ModuleNotAllowed`; gives the name as it is kept."""
         module = check_module(name)
+        self._policies.check_grantable("module", module)
 
         def change(spec: TemplateSpec) -> TemplateSpec:
             return replace(spec, exposed=_with(spec.exposed, module))

@@ -45,8 +45,21 @@ class Permission:
 class Policies:
     """Knows what this process has that a template may grant."""
 
-    def __init__(self, functions: Sequence[str], tools: Sequence[str]) -> None:
-        self._functions, self._tools = tuple(functions), tuple(tools)
+    def __init__(self, functions: Sequence[str], tools: Sequence[str], grantable: frozenset[str] | None = None) -> None:
+        self._functions, self._tools, self._grantable = tuple(functions), tuple(tools), grantable
+
+    def confined(self, grantable: frozenset[str]) -> "Policies":
+        """Return the same for whoever may grant only these modules, and no function or tool of this process."""
+        return Policies(self._functions, self._tools, grantable)
+
+    def check_grantable(self, kind: str, name: str, where: str = "") -> None:
+        """Raise `CapabilityInvalid` unless the caller may grant this, or take it back: what an operator has granted stays so."""
+        if self._grantable is None or kind == PACKAGES or (kind == _MODULE and name in (_CONSOLE, *self._grantable)):
+            return
+        there = ", ".join(sorted(self._grantable))
+        raise _invalid(
+            f"{where}name", f"is not something that this tenant may grant; it may grant the modules {there}, and packages"
+        )
 
     @property
     def _names(self) -> dict[str, tuple[str, ...]]:
@@ -59,6 +72,8 @@ class Policies:
         kind, name, config = capability.kind, capability.name, capability.config
         if kind not in _KINDS:
             raise _invalid(f"{where}kind", f"must be one of {', '.join(_KINDS)}")
+        if capability.enabled:
+            self.check_grantable(kind, name, where)
         if kind == PACKAGES:
             return _settled_package(capability, where)
         known = self._names[kind]

@@ -61,6 +61,8 @@ from holdfast.strategies import Catalogue, PackagePath, find_project
 
 _log: Final = logging.getLogger("holdfast")
 _SWEEP_S: Final = 60.0
+TENANT_MODULES: Final = ("card", "clock", "crypto", "fs", "random", "state")
+"""Native modules that reach nothing of the host but the session's own worktree and the tenant's own state."""
 _MOST_VIEWS: Final = 1_000
 _AUDIT_BATCH: Final = 1_000
 
@@ -143,6 +145,7 @@ class Holdfast:
         data_dir: str | os.PathLike[str] | None = None,
         protected: Iterable[str | os.PathLike[str]] = (),
         tenant: str = DEFAULT_TENANT,
+        tenant_modules: Iterable[str] = TENANT_MODULES,
     ) -> None:
         if not isinstance(address, str) and not hasattr(address, "commit"):
             raise StoreUnknown
@@ -156,6 +159,7 @@ class Holdfast:
         self._data_dir, self._protected = data_dir, _given.paths(protected, "protected")
         self._unprotect: Callable[[], None] = lambda: None
         self._tenant = check_tenant(tenant)
+        self._tenant_modules = frozenset(_given.parts(str, tenant_modules, "tenant_modules"))
         self._runtime: Runtime | None = None
         self._tenants: dict[str | None, tuple[TenantRuntime, Once]] = {}
         self._views: dict[tuple[str, str, bool], Scoped] = {}
@@ -176,6 +180,7 @@ class Holdfast:
         data_dir: str | os.PathLike[str] | None = None,
         protected: Iterable[str | os.PathLike[str]] = (),
         tenant: str = DEFAULT_TENANT,
+        tenant_modules: Iterable[str] = TENANT_MODULES,
     ) -> Self:
         """Holdfast on a store: `memory:`, `sqlite:///file`, `postgresql://...`, or one of your own.
 
@@ -186,7 +191,8 @@ class Holdfast:
         No script reaches the file of an SQLite store, whatever a template grants. The same holds for a `data_dir`, but for worktrees below
         its folder `worktrees`, and for other folders and files that are `protected`, such as keys of yours.
 
-        `tenant` is whose templates and sessions these are.
+        `tenant` is whose templates and sessions these are. `tenant_modules` are the native modules that administrators of other tenants
+        may grant.
         """
         return cls(
             address,
@@ -200,6 +206,7 @@ class Holdfast:
             data_dir=data_dir,
             protected=protected,
             tenant=tenant,
+            tenant_modules=tenant_modules,
         )
 
     async def __aenter__(self) -> Self:
@@ -234,7 +241,14 @@ class Holdfast:
         self.auditor = AuditWriter(runtime)
         self.auditor.start()
         self._shared = Shared(
-            self._libraries, policies, packages, catalogue, lambda: runtime.figures, lambda: runtime.called, self.auditor
+            self._libraries,
+            policies,
+            packages,
+            catalogue,
+            lambda: runtime.figures,
+            lambda: runtime.called,
+            self.auditor,
+            self._tenant_modules,
         )
         self._everything = self.scoped(Principal(ALL_TENANTS), operator=True)
         own = self.own = self.scoped(Principal(self._tenant), operator=True)

@@ -17,7 +17,7 @@ from holdfast.control.sessions import Sessions
 from holdfast.control.strategies import Strategies
 from holdfast.control.templates import Templates
 from holdfast.control.transcripts import Transcripts
-from holdfast.domain import InvalidValue, Principal, SessionState
+from holdfast.domain import DEFAULT_TENANT, InvalidValue, Principal, SessionState
 from holdfast.libraries import LibraryCache
 from holdfast.strategies import Catalogue, PackagePath
 
@@ -33,6 +33,8 @@ class Shared:
     figures: Callable[[], dict[str, int]]
     called: Callable[[], list[Called]]
     auditor: AuditWriter
+    tenant_modules: frozenset[str]
+    """Native modules that templates of other tenants than the default may grant."""
 
 
 class Scoped:
@@ -46,7 +48,9 @@ class Scoped:
         self.principal, self.tenant, self.is_operator = principal, runtime.tenant, operator
         self._runtime, self._shared = runtime, shared
         versions = Versions(runtime, once, shared.libraries)
-        self.templates = Templates(runtime, once, versions, shared.policies)
+        is_confined = not operator and principal.tenant != DEFAULT_TENANT
+        policies = shared.policies.confined(shared.tenant_modules) if is_confined else shared.policies
+        self.templates = Templates(runtime, once, versions, policies)
         self.sessions = Sessions(runtime, once, versions, principal.token)
         self.executions = Executions(runtime, once)
         self.queries = Queries(runtime, once, self.executions)

@@ -238,5 +238,6 @@ def _usage_limits(given: Mapping[str, Any]) -> None:
 QUOTAS: Final = table(Quotas.parse)
 USAGE: Final = table(_usage_limits)
 HOSTS: Final = _listed(_host)
+WORDS: Final = _listed(lambda value: _text(value).strip())
 ORIGINS: Final = _listed(_origin)
 PATHS: Final = _listed(lambda value: str(_path(value)))

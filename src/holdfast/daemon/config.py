@@ -61,6 +61,11 @@ class Config:
     project_dir: Path | None = _is(_kinds.PATH_OR_NONE, None, "The project whose strategies are used, beside the user's")  # noqa: RUF009
     token_file: Path = _is(_kinds.PATH, None, "Where the first token is written, and looked for by the CLI", "<data_dir>/token")  # noqa: RUF009
     worktree_roots: tuple[str, ...] = _is(_kinds.PATHS, (), "Folders below which worktrees must lie that requests name")
+    tenant_modules: tuple[str, ...] = _is(
+        _kinds.WORDS,
+        ("card", "clock", "crypto", "fs", "random", "state"),
+        "Native modules that administrators of other tenants than the default may grant",
+    )
     allowed_hosts: tuple[str, ...] = _is(
         _kinds.HOSTS, (), "More host names that requests may name, beside those of the loopback"
     )

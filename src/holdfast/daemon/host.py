@@ -167,6 +167,7 @@ class _Host:
                 packages=packages,
                 data_dir=config.data_dir,
                 protected=[config.token_file, config.libraries_dir, *self._protected],
+                tenant_modules=config.tenant_modules,
             )
 
         async with AsyncExitStack() as stack:
