@@ -13,8 +13,8 @@ class Retention:
 
     A session keeps its newest `checkpoints`, and all younger than `checkpoints_ms`; always the newest, and those that forks began at. One
     that was not used for `idle_ms` is closed, and one that was closed for `closed_ms` is deleted. Replies to idempotency keys are kept for
-    `replies_ms`, entries of the audit log for `audit_ms`. A template keeps its newest `versions`, and all younger than `versions_ms`; always
-    the latest, and those that sessions are made of, closed ones among them.
+    `replies_ms`, entries of the audit log for `audit_ms`. A template keeps its newest `versions`, and all younger than `versions_ms`;
+    always the latest, and those that sessions are made of, closed ones among them.
     """
 
     checkpoints: int | None = None
