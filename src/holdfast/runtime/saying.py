@@ -79,3 +79,12 @@ def _count(value: Any) -> int | None:
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and 0 <= value <= _LARGEST else None
+
+
+def slowed_down(seconds: float) -> dict[str, Any]:
+    """The event that tells a session why it took long: its owner used so much that others came first."""
+    message = (
+        f"this step waited {seconds:.1f} s for its turn: this owner's scripts used much CPU time lately, and others come first then. "
+        "The wait does not count as wall time; run fewer scripts at once, or shorter ones"
+    )
+    return {"level": "warn", "code": "SLOWED_DOWN", "message": message, "waited_ms": round(seconds * 1000)}

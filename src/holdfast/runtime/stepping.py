@@ -110,6 +110,8 @@ class Stepper:
         self._asking = Asking(resident, execution, self._put)
         self._stats = saying.Stats(execution.custom)
         self._errors: list[ErrorEntry] = []
+        self._waited = 0.0
+        """Seconds that the step waited for its turn, if its owner is to be told."""
         self._unwritten: HoldfastError | None = None
         """Why it could not be made durable that this step runs. All else that is raised while it runs is raised by the host."""
         self._stored = 0 if work.begun is None else settled(work.begun.effects)
@@ -147,6 +149,8 @@ class Stepper:
             self._put(kind, payload)
         self._began, resident.charged = time.thread_time(), 0.0
         outcome = self._run()
+        if self._waited:
+            self._put(EventType.SYSTEM.value, saying.slowed_down(self._waited))
         self._cpu = time.thread_time() - self._began + self._resident.charged
         return self._commit(outcome)
 
@@ -213,7 +217,7 @@ class Stepper:
             self._core.report(crash)
             return Crashed(crash)
         finally:
-            self._core.watch.leave(resident)
+            self._waited = self._core.watch.leave(resident)
             with resident.lock:
                 resident.begin = None
 

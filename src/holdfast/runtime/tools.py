@@ -19,6 +19,7 @@ from holdfast.runtime._errors import HostFailed
 from holdfast.runtime._plain import checked
 from holdfast.runtime.branches import FORK, is_birth
 from holdfast.runtime.effects import Tool
+from holdfast.runtime.fair import Owner
 from holdfast.runtime.forking import Born
 from holdfast.runtime.jobs import Answers, StartTool
 from holdfast.runtime.joining import Joining
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("holdfast.runtime")
 _AGAIN_S: Final = 1.0
-_MOST_AT_ONCE: Final = 64
-"""Native calls that run at the same time. Others wait for their turn."""
+_MOST_AT_ONCE: Final = 128
+"""Native calls that run at the same time. Others wait for their turn; one owner alone has half of them (`threads.py`)."""
 _MOST_OF_ONE: Final = 16
 """How many of them are one session's: it must not keep all others from theirs."""
 
@@ -91,14 +92,15 @@ class Tools:
         native, tool = resident.waiting.get(name), resident.shelved.tools.get(name)
         stop = threading.Event()
         if name == FORK:
-            work = self._born(query) if is_birth(resident.session, query) else self._join(query)
+            awaited = self._born(query) if is_birth(resident.session, query) else self._join(query)
             self._running.setdefault(query.session_id, {})[query.number] = stop
-            self._runtime.spawn(work)
+            self._runtime.spawn(awaited)
             return
         run: Callable[[], Awaitable[Answer]]
         if native is not None:
             once = native.once
-            run = partial(self._threads.call, partial(_done, name, partial(native.call, query.payload.get("args"), stop), stop))
+            work = partial(_done, name, partial(native.call, query.payload.get("args"), stop), stop)
+            run = partial(self._threads.call, work, Owner(resident.session.principal, resident.id))
         elif tool is not None:
             once = tool.once
             run = partial(_awaited, name, tool, query.payload.get("args"))

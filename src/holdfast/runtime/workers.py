@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
+from uuid import UUID
 
 from holdfast.domain import HoldfastError, Principal
 from holdfast.runtime.fair import FairQueue, Owner, Usage
@@ -24,13 +25,17 @@ from holdfast.runtime.resident import Resident
 
 _log: Final = logging.getLogger("holdfast.runtime")
 _TICK: Final = 0.005
-_MOST: Final = 128
+_MOST: Final = 256
 """Threads for jobs that take long; when twice as many exist, short jobs wait too."""
 _IDLE_S: Final = 1.0
 """How long a thread waits for another long job."""
 _SLOW_S: Final = 0.02
 _LONG_S: Final = 0.005
 """CPU time of a job from which the next one of its session is expected to take long."""
+
+_TELL_S: Final = 1.0
+_TELL_AGAIN_S: Final = 60.0
+_MOST_TOLD: Final = 10_000
 
 Job = TypeVar("Job")
 _Found = tuple[Owner, tuple[Job, float]]
@@ -67,6 +72,8 @@ class Workers(Generic[Job]):
         """The thread for short jobs, unless it has just become one for a long job."""
         self._detached: dict[threading.Thread, Principal] = {}
         self._counts: Counter[Principal] = Counter()
+        self._told: dict[UUID, float] = {}
+        """Until when each session is not told again that it is slowed down."""
         self._lock = threading.Lock()
         self._busy, self._attention = threading.Event(), threading.Event()
         self._closed = False
@@ -129,12 +136,22 @@ class Workers(Generic[Job]):
             self._busy.set()
 
     def leave(self, resident: Resident) -> float:
-        """It has ended. Gives the seconds that its job waited for a turn."""
+        """It has ended. Gives the seconds that it waited for its turn, if that is worth telling: its owner used much lately, it waited for
+        long, and the session was not told in the last minute.
+        """
         self._running.pop(resident, None)
         ticket = self._tickets.get(threading.current_thread())
         if resident.sandbox is not None:
             resident.sandbox.pacer = None
-        return 0.0 if ticket is None else ticket.slept
+        if ticket is None or ticket.slept < _TELL_S or self.usage.of(ticket.owner.principal) < _TELL_S:
+            return 0.0
+        now = time.monotonic()
+        if now < self._told.get(resident.id, now):
+            return 0.0
+        if len(self._told) > _MOST_TOLD:
+            self._told.clear()
+        self._told[resident.id] = now + _TELL_AGAIN_S
+        return ticket.slept
 
     def close(self) -> None:
         """Waits for the jobs that run and that wait; none is begun after that."""
