@@ -13,28 +13,38 @@ from holdfast.domain import ExecutionStatus, Principal
 from holdfast.runtime import workers
 from holdfast.runtime.fair import Owner
 from holdfast.runtime.threads import Threads
+from holdfast.sandbox import Engine, Finished
 
 BUSY = "let n = 0; for (let i = 0; i < 1e6; i++) n += i; n"
 LOOP = "for (;;) ;"
 
 
+class Sleepy:
+    """A pacer that lets a step wait for a second when it is first asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def pace(self, *, calling: bool = False) -> float:
+        self.asked += 1
+        if self.asked > 1:
+            return 0.0
+        began = time.monotonic()
+        time.sleep(1.5)
+        return time.monotonic() - began
+
+    def wake(self) -> None:
+        raise AssertionError("nobody cancels this")
+
+
 def test_waiting_for_a_turn_is_not_wall_time() -> None:
-    """Twelve scripts that each need most of their wall time share at most a few cores: all of them end well."""
-
-    async def scene() -> None:
-        async with Holdfast.open("memory:") as hf:
-            await hf.templates.create("alone", limits=Limits(wall_ms=0, cpu_ms=0))
-            alone = (await hf.sessions.create("alone")).id
-            await hf.executions.run(alone, BUSY)
-            began = time.monotonic()
-            await hf.executions.run(alone, BUSY)
-            wall = max(200, int(4000 * (time.monotonic() - began)))
-            await hf.templates.create("together", limits=Limits(wall_ms=wall, cpu_ms=0))
-            sessions = [(await hf.sessions.create("together")).id for _ in range(12)]
-            turns = await asyncio.gather(*(hf.executions.run(session, BUSY) for session in sessions))
-            assert [turn.execution.status for turn in turns] == [ExecutionStatus.OK] * 12
-
-    asyncio.run(scene())
+    with Engine() as engine:
+        template = engine.guest("javascript").template()
+        with template.create(limits=Limits(wall_ms=1400, cpu_ms=0)) as sandbox:
+            pacer = sandbox.pacer = Sleepy()
+            outcome = sandbox.evaluate(BUSY)
+            assert isinstance(outcome, Finished), outcome
+            assert pacer.asked
 
 
 def test_a_script_that_waits_for_its_turn_can_be_cancelled() -> None:
