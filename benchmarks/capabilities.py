@@ -1,6 +1,7 @@
 """The capabilities suite: what a session pays for libraries and native modules, and the same work in plain Python, in turns."""
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import statistics
@@ -9,9 +10,14 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from benchmarks.rows import Row
 from holdfast import Capability, Holdfast, LibraryCache, Worktree
+from holdfast.capabilities import Scope, Shared
+from holdfast.capabilities.database.helpers import Helpers
+from holdfast.capabilities.database.sql import Caps
+from holdfast.capabilities.database.sqlite import Sqlite
 from holdfast.control import Holdfast as Opened
 from holdfast.libraries.adding import add_package
 
@@ -19,6 +25,7 @@ CALLS = 2_000
 """In one step: what the step itself costs is taken off, and is little."""
 ROUNDS = 9
 SESSIONS = 300
+CONNECTIONS = 50
 SIX = ("lodash", "ramda", "dayjs", "moment", "axios", "zustand")
 _BYTES = 4096
 
@@ -127,6 +134,25 @@ async def database(folder: Path) -> list[Row]:
     call = "database.query('SELECT name FROM t WHERE id = ?', i % 100)"
     rows = await _module(folder, "database", {}, before, call, plain, "db_query_us")
     connection.close()
+    return [*rows, *_connecting(folder / "tree")]
+
+
+def _connecting(tree: Path) -> list[Row]:
+    """A connection to a file and its end, and the memory that the process of one has to itself."""
+    shared = Shared()
+    scope = Scope(uuid4(), uuid4(), str(tree), shared=shared)
+    kept = Sqlite("kept.db", scope, Caps(100, 1 << 20))  # what a process does once is done
+    taken: list[float] = []
+    for _ in range(CONNECTIONS):
+        begun = time.perf_counter()
+        Sqlite("a.db", scope, Caps(100, 1 << 20)).close()
+        taken.append(time.perf_counter() - begun)
+    rows = [Row("db_connect_ms", statistics.median(taken) * 1e3)]
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{shared(Helpers).pids()[1]}/smaps_rollup").read_text().splitlines()
+        rows.append(Row("db_helper_mb", sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024))
+    kept.close()
+    shared.close()
     return rows
 
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -22,7 +23,7 @@ import pytest
 from holdfast import Limits
 from holdfast.capabilities import Scope, Shared
 from holdfast.capabilities.database import sqlite as sqlite_module
-from holdfast.capabilities.database.helpers import Helpers
+from holdfast.capabilities.database.helpers import Helper, Helpers, Killed, Left
 from holdfast.capabilities.database.sql import Caps
 from holdfast.capabilities.database.sqlite import Sqlite
 from holdfast.capabilities.database.sqlite_helper import wire
@@ -582,3 +583,54 @@ def verdict(program: list[tuple[int, ...]], architecture: int, number: int, prot
         else:
             holds = loaded == value if code == 0x15 else bool(loaded & value)
             at += if_true if holds else if_false
+
+
+# ---- the end of a helper, played by its other side -------------------------------------------------------------------------------------
+
+
+class Played(Helpers):
+    """Helpers of which one is a socket of the test. It says something when it is killed."""
+
+    def __init__(self, last: bytes) -> None:
+        super().__init__()
+        self.ours, self.theirs = socket.socketpair()
+        self._last = last
+        self.helper = Helper(self, self.ours, 1, Principal(), 1 << 20)
+
+    def tell(self, **request: int) -> None:
+        if "kill" in request and self.theirs.fileno() >= 0:
+            self.theirs.sendall(self._last)
+            self.theirs.close()
+
+
+DONE = wire.Encoder().end(wire.DONE, 1, 2, None, False, 3)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ends"),
+    [
+        (b"", b"", "SQL_TIMEOUT"),
+        (b"", DONE, "done"),
+        (b"", wire.frame(wire.COMMITS), "SQL_TIMEOUT uncertain"),
+        (wire.frame(wire.COMMITS), b"", "SQL_TIMEOUT uncertain"),
+        (wire.frame(wire.COMMITS), DONE, "done"),
+        (wire.frame(wire.LEAVES), b"", "left"),
+        (wire.frame(b"?", b"{}"), b"", "DATABASE_FAILED"),
+        (b"\xff" * 9, b"", "DATABASE_FAILED"),
+    ],
+)
+def test_how_a_statement_ends_whose_helper_is_killed(first: bytes, last: bytes, ends: str) -> None:
+    """An answer counts, however late it comes. Without one, what had begun to be committed is not known."""
+    played = Played(last)
+    played.theirs.sendall(first)
+    try:
+        said = "done" if played.helper.call([b"x"], 0.05, bool).kind == wire.DONE else "?"
+    except Killed as killed:
+        said = killed.code + (" uncertain" if killed.uncertain else "")
+    except Left:
+        said = "left"
+    assert said == ends
+    assert not played.helper.look()
+    with pytest.raises(Left):
+        played.helper.call([b"x"], 1, bool)
+    played.theirs.close()

@@ -4,6 +4,7 @@ SQLite itself runs in a helper process, see `helpers` and `docs/decisions/sql-in
 descriptors below the worktree; the helper gets that descriptor and one name. So nothing opens a file by a path that somebody could change.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -142,9 +143,11 @@ class Sqlite:
 
     def _told(self, helper: Helper, frames: Iterator[bytes] | Sequence[bytes], seconds: float) -> wire.Message:
         """The helper's answer. Raises `Left` if it has not seen the request."""
+        begun = time.monotonic()
         try:
             return helper.call(frames, seconds, self._scope.is_stopped)
         except Killed as killed:
+            self._charge((time.monotonic() - begun) * 1e6)  # it cannot say how much it has computed
             if killed.uncertain and not self._is_memory:
                 message = "the statement was stopped while it was committed: it is not known whether it was done"
                 raise HostError(message, code="EFFECT_UNCERTAIN") from None
