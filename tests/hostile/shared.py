@@ -91,6 +91,16 @@ SQLITE: list[tuple[str, str]] = [
     (".open <out>/secret.db", "SQL_ERROR"), ("SELECT zeroblob(1000000000)", "SQL_ERROR"), ("SELECT printf('%.*c', 1000000000, 'x')", "SQL_ERROR"),
     ("SELECT format('%.1000000000c', 'x')", "SQL_ERROR"), ("SELECT json_patch('{}', '{}')", "SQL_NOT_ALLOWED"),
     ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n", "RESULT_TOO_LARGE|SQL_TIMEOUT"),
+    ("SELECT fts5(1)", "SQL_NOT_ALLOWED|SQL_ERROR"), ("SELECT geopoly_debug(1)", "SQL_NOT_ALLOWED|SQL_ERROR"), ("SELECT rtreenode(2, x'00')", "SQL_NOT_ALLOWED|SQL_ERROR"),
+    ("SELECT sqlite_log(1, 'x')", "SQL_NOT_ALLOWED|SQL_ERROR"), ("SELECT * FROM carray(4096, 10, 'int32')", "SQL_NOT_ALLOWED|SQL_ERROR"),
+    ("SELECT * FROM dbstat", "SQL_NOT_ALLOWED|SQL_ERROR"), ("CREATE VIRTUAL TABLE v USING rtree(a, b, c)", "SQL_NOT_ALLOWED|SQL_ERROR"),
+    ("PRAGMA hard_heap_limit = 1", "SQL_NOT_ALLOWED"), ("PRAGMA soft_heap_limit = 0", "SQL_NOT_ALLOWED"), ("PRAGMA temp_store = FILE", "SQL_NOT_ALLOWED"),
+    ("PRAGMA locking_mode = EXCLUSIVE", "SQL_NOT_ALLOWED"), ("PRAGMA busy_timeout = 100000", "SQL_NOT_ALLOWED"), ("PRAGMA threads = 8", "SQL_NOT_ALLOWED"),
+    ("SELECT " + ", ".join(["zeroblob(1000000)"] * 1_000), "RESULT_TOO_LARGE|SQL_ERROR|SQL_TIMEOUT|DATABASE_FAILED"),
+    ("SELECT " + ", ".join(["hex(randomblob(500000))"] * 900), "RESULT_TOO_LARGE|SQL_ERROR|SQL_TIMEOUT|DATABASE_FAILED"),
+    ("SELECT " + ", ".join(["1"] * 5_000), "SQL_ERROR"), ("SELECT " + "(SELECT " * 400 + "1" + ")" * 400, "SQL_ERROR"),
+    ("SELECT '" + "x" * 300_000 + "'", "SQL_ERROR"), ("SELECT ?32767", "SQL_ERROR"),
+    ("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99999) SELECT randomblob(9999) AS r FROM n ORDER BY r", "SQL_ERROR|RESULT_TOO_LARGE|SQL_TIMEOUT|DATABASE_FAILED"),
 ]  # fmt: skip
 """Statements for SQLite, in memory."""
 
