@@ -519,3 +519,38 @@ def test_the_document_says_everything(server: Served) -> None:
     assert "http://" not in page.text
     assert "https://" not in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/executions/repl", '{"session_id": "SESSION", "input": "1", "input": "2"}'),
+        ("/executions/repl", '{"session_id": "SESSION", "in\\u0070ut": "1", "input": "2"}'),
+        ("/sessions", '{"name": "a", "name": "a"}'),
+        ("/templates", '{"name": "doubled", "limits": {"wall_ms": 1000, "wall_ms": 2000}}'),
+        ("/templates", '{"name": "doubled", "x": [' + '{"a": 1},' * 30_000 + '{"a": 1, "a": 2}]}'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(api: httpx2.Client, session: str, path: str, body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    refused = api.post(path, content=body.replace("SESSION", session), headers=headers)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "INVALID_REQUEST"
+    assert "twice" in refused.json()["error"]["message"]
+
+
+def test_a_body_with_too_many_values_is_refused_before_it_is_read(api: httpx2.Client, session: str) -> None:
+    body = f'{{"session_id": "{session}", "input": "1", "x": [{"[]," * 1_000_000}[]]}}'
+    refused = api.post("/executions/repl", content=body, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 413
+    assert refused.json()["error"]["code"] == "BODY_TOO_LARGE"
+
+
+def test_too_large_a_difference_is_refused_as_documented(api: httpx2.Client, session: str) -> None:
+    source = "for (let n = 0; n < 6000; n++) globalThis['n'.repeat(900) + n] = n"
+    first = ok(api.get(f"/sessions/{session}/checkpoints"))
+    number = first[-1]["number"] if first else 0
+    assert api.post("/executions/repl", json={"session_id": session, "input": source}).status_code in (200, 201)
+    refused = api.get(f"/sessions/{session}/diff", params={"before": number})
+    assert refused.status_code == 422
+    assert refused.json()["error"]["code"] == "DIFF_TOO_LARGE"

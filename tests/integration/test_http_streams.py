@@ -225,3 +225,54 @@ def test_streams_end_when_the_daemon_stops(tmp_path_factory: pytest.TempPathFact
         assert ended[0].endswith(b"0\r\n\r\n")  # whole: not cut off
         assert time.monotonic() - began < 5
         reader.close()
+
+
+def test_a_step_of_many_pages_is_told_once_and_in_order(api: httpx2.Client) -> None:
+    """Pages have a bound in bytes: of streams, of lists, and of what a reader that comes back has missed."""
+    limits = {"max_output_kb": 20_000, "wall_ms": 20_000, "cpu_ms": 20_000}
+    given = {"name": f"t {uuid4()}", "limits": limits}
+    template = api.post("/templates", json=given).raise_for_status().json()["id"]
+    session = api.post("/sessions", json={"template_id": template}).raise_for_status().json()["id"]
+    source = "for (let n = 0; n < 30; n++) console.log(n + 'x'.repeat(n % 7 ? 100000 : 10))"
+    done = repl(api, session, source)
+    events = list(range(1, done["seq"] + 1)) if "seq" in done else None
+    listed, cursor = [], None
+    while True:
+        page = api.get(f"/executions/{done['id']}/events", params={"limit": 1000} | ({"cursor": cursor} if cursor else {}))
+        assert len(page.raise_for_status().content) < 6_000_000
+        listed += [event["seq"] for event in page.json()]
+        cursor = page.headers.get("X-Next-Cursor")
+        if cursor is None:
+            break
+    assert listed == list(range(1, len(listed) + 1))
+    assert len(listed) > 30
+    assert events is None or events == listed
+    for where, last in ((f"/executions/{done['id']}/stream", "start"), (f"/sessions/{session}/stream", "start")):
+        heard: list[int] = []
+        while len(heard) < len(listed):
+            with api.stream("GET", where, params={"after": last}) as response:
+                for message in messages(response):
+                    if "data" in message and message["event"] != "end":
+                        heard.append(message.json["seq"])
+                        last = message["id"]
+                        if len(heard) in (3, 20) or len(heard) == len(listed):
+                            break
+        assert heard == listed
+
+
+def test_a_token_has_only_so_many_streams(tmp_path: Any) -> None:
+    with served(tmp_path, streams=2) as server, server.client() as api:
+        with api.stream("GET", "/events/stream") as one, api.stream("GET", "/events/stream") as two:
+            assert one.status_code == two.status_code == 200
+            refused = api.get("/events/stream")
+            assert refused.status_code == 429
+            assert refused.json()["error"]["code"] == "RATE_LIMITED"
+            assert int(refused.headers["Retry-After"]) >= 1
+            assert api.get("/sessions").status_code == 200
+        for _ in range(50):
+            with api.stream("GET", "/events/stream") as again:
+                if again.status_code == 200:
+                    break
+            time.sleep(0.1)
+        else:
+            pytest.fail("streams that were closed still count")

@@ -193,6 +193,31 @@ def test_what_is_no_text_does_not_get_far(daemon, caller, host):
     assert done["result"] == "\ufffd"
 
 
+def test_a_token_has_only_so_many_sessions(daemon, caller, token, begun):
+    """Sessions of earlier protocols are kept until they end; those of one token do not keep others out."""
+    greedy = token("run", "greedy")
+    sessions = [begun(greedy) for _ in range(64)]
+    given = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": given}
+    theirs = headers(daemon, Authorization=f"Bearer {greedy}")
+    refused = caller.post(f"{daemon.url}/mcp", json=begin, headers=theirs)
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert "64 MCP sessions" in refused.json()["error"]["message"]
+    assert "Mcp-Session-Id" in begun()  # of another token
+    assert caller.delete(f"{daemon.url}/mcp", headers=sessions[0]).status_code == 200
+    assert caller.post(f"{daemon.url}/mcp", json=begin, headers=theirs).status_code == 200
+    for one in sessions[1:]:
+        caller.delete(f"{daemon.url}/mcp", headers=one)
+
+
+def test_a_key_that_is_there_twice_is_refused(daemon, caller):
+    body = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "tools/list"}'
+    refused = caller.post(f"{daemon.url}/mcp", content=body, headers=headers(daemon) | {"Content-Type": "application/json"})
+    assert refused.status_code == 400
+    assert "twice" in refused.json()["error"]["message"]
+
+
 def test_a_token_may_do_what_its_scopes_say(token, connect, asked):
     reads, answers, runs = (connect(scope, token=token(scope), **asked.options) for scope in ("read", "answer", "run"))
     session_id = runs.call("run", code=TWO)["session_id"]  # and its model is not asked, since it may not answer

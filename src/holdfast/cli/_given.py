@@ -1,12 +1,12 @@
 """What was typed for a script: which, in which language, with what arguments and limits. Nonsense is a usage error."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 from holdfast.cli._exits import CommandFailed, usage
+from holdfast.domain import RepeatedKey, read_json
 
 LANGUAGES: Final = {".js": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".lua": "lua"}
 _LIMITS: Final = ("wall_ms", "cpu_ms", "mem_mb", "stack_kb", "max_events", "max_output_kb", "max_suspensions")
@@ -84,8 +84,10 @@ def arguments_of(args: str | None, arg: Sequence[str]) -> Any:
     given: Any = None
     if args is not None:
         try:
-            given = json.loads(args)
-        except (ValueError, RecursionError):
+            given = read_json(args)
+        except RepeatedKey as error:
+            raise usage(f"--args: {error}") from None
+        except ValueError:
             raise usage("--args must be JSON", """for example: --args '{"n": 1}'""") from None
     for word in (args, *arg):
         checked_text(word, "--arg")

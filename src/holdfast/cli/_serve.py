@@ -36,7 +36,7 @@ def make_app(hf: "Holdfast", config: "Config", tokens: "Tokens | None") -> "App"
         found, token = call.caller, call.caller.token
         return Caller(found.id, found.scopes, call.tenant, found.is_operator, "" if token is None else token.name)
 
-    mcp = Endpoint(hf, caller, state_s=config.mcp_state_s, body_limit=config.body_limit_kb * 1024)
+    mcp = Endpoint(hf, caller, state_s=config.mcp_state_s, body_limit=config.body_limit_kb * 1024, sessions=config.mcp_sessions)
     return create_app(hf, config, tokens, {"/mcp": mcp})
 
 

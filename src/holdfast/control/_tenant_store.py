@@ -5,6 +5,7 @@ exist, after the same reads. A verb of the store that is not here cannot be call
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -214,24 +215,34 @@ class TenantStore:
     def strategy_figures(self, since: int = 0) -> list[StrategyFigures]:
         return self._store.strategy_figures(since, tenant=self.tenant)
 
-    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+    def list_events(
+        self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None
+    ) -> list[Event]:
         self.check_execution(execution_id)
-        return self._store.list_events(execution_id, after_seq=after_seq, limit=limit)
+        return self._store.list_events(execution_id, after_seq=after_seq, limit=limit, max_bytes=max_bytes)
 
     def step_events(self, at: Origin) -> list[Event]:
         self.check_session(at.session_id)
         return self._store.step_events(at)
 
     def list_steps(
-        self, *, session_id: UUID | None = None, after: str | None = None, including: bool = False, limit: int = 500
+        self,
+        *,
+        session_id: UUID | None = None,
+        after: str | None = None,
+        including: bool = False,
+        after_seq: int = 0,
+        limit: int = 500,
+        max_bytes: int | None = None,
     ) -> list[ToldStep]:
+        listed = partial(self._store.list_steps, including=including, after_seq=after_seq, limit=limit, max_bytes=max_bytes)
         if session_id is not None:  # its cursors are numbers of its own steps
             self.check_session(session_id)
-            return self._store.list_steps(session_id=session_id, after=after, including=including, limit=limit)
+            return listed(session_id=session_id, after=after)
         if self._cursors is None:
-            return self._store.list_steps(tenant=self.tenant, after=after, including=including, limit=limit)
+            return listed(tenant=self.tenant, after=after)
         place = None if after is None else self._cursors.open(after)
-        told = self._store.list_steps(tenant=self.tenant, after=place, including=including, limit=limit)
+        told = listed(tenant=self.tenant, after=place)
         return [step._replace(cursor=self._cursors.seal(step.cursor)) for step in told]
 
     def last_cursor(self, session_id: UUID | None = None) -> str:

@@ -31,6 +31,8 @@ _LULL_S: Final = 0.005
 _LONGEST_S: Final = 86_400.0
 _EVENTS: Final = 200
 _STEPS: Final = 50
+_BYTES: Final = 1 << 18
+"""Of events in one page, as JSON; a single event may be larger. Decoded they take up to four times as much."""
 _LONGEST_CURSOR: Final = 2_000
 _CURSOR: Final = re.compile(r"([A-Za-z0-9_-]+)(?:\.(0|[1-9][0-9]{0,15}))?", re.ASCII)
 _SEQ: Final = re.compile("0|[1-9][0-9]{0,15}", re.ASCII)
@@ -211,11 +213,11 @@ class _ExecutionFeed(Feed):
     def _read(self) -> tuple[list[Event], bool]:
         """The next events, and whether that was all."""
         store, execution_id = self._runtime.store, self._execution_id
-        events = store.list_events(execution_id, after_seq=self._seq, limit=_EVENTS)
+        events = store.list_events(execution_id, after_seq=self._seq, limit=_EVENTS, max_bytes=_BYTES)
         if events or not EXECUTION.is_final(store.get_execution(execution_id).status):
             return events, False
         # The last ones are committed together with the end, which may have come after the first look.
-        events = store.list_events(execution_id, after_seq=self._seq, limit=_EVENTS)
+        events = store.list_events(execution_id, after_seq=self._seq, limit=_EVENTS, max_bytes=_BYTES)
         return events, not events
 
 
@@ -234,6 +236,7 @@ class _StepFeed(Feed):
         self._after: str | None = found[1] if found else None
         """The cursor of the last step that was read."""
         self._seq = int(found[2]) if found and found[2] else None
+        """The last event of that step that was read; None: all were."""
         super().__init__(runtime, heartbeat)
 
     @property
@@ -244,25 +247,29 @@ class _StepFeed(Feed):
         if self._given is None:
             self._after = self._cursor = await self._runtime.call(self._runtime.store.last_cursor, self._session_id)
             return
-        self._cursor, last = self._given, self._after
-        for step in await self._runtime.call(self._read, including=last is not None):
-            if step.cursor != last:
-                self._take(step, step.events)
-            elif self._seq is not None:
-                self._take(step, [event for event in step.events if event.seq > self._seq])
+        self._cursor = self._given
+        await self._look()
 
     async def _look(self) -> bool:
         steps = await self._runtime.call(self._read)
         for step in steps:
-            self._take(step, step.events)
-        return len(steps) == _STEPS
+            self._take(step)
+        return len(steps) == _STEPS or (bool(steps) and self._seq is not None)
 
-    def _read(self, *, including: bool = False) -> list[ToldStep]:
-        return self._runtime.store.list_steps(session_id=self._session_id, after=self._after, including=including, limit=_STEPS)
+    def _read(self) -> list[ToldStep]:
+        return self._runtime.store.list_steps(
+            session_id=self._session_id,
+            after=self._after,
+            including=self._seq is not None,
+            after_seq=self._seq or 0,
+            limit=_STEPS,
+            max_bytes=_BYTES,
+        )
 
-    def _take(self, step: ToldStep, events: list[Event]) -> None:
+    def _take(self, step: ToldStep) -> None:
         self._after = step.cursor  # also of one that only stands for those of other tenants
-        for event in events:
+        self._seq = step.events[-1].seq if step.more else None
+        for event in step.events:
             self._page.append(Told(f"{step.cursor}.{event.seq}", step.session_id, step.execution_id, event))
 
 

@@ -247,14 +247,17 @@ class Executions:
         listed = self._runtime.store.list_executions
         return await self._runtime.call(listed, session_id, statuses=statuses, **_given.page(limit, after))
 
-    async def events(self, execution: UUID | str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
-        """In order, those after `after_seq`."""
+    async def events(
+        self, execution: UUID | str, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None
+    ) -> Sequence[Event]:
+        """In order, those after `after_seq`. With `max_bytes` there may be fewer than `limit`, and one at least if there is one."""
         listed = self._runtime.store.list_events
         return await self._runtime.call(
             listed,
             parse_id(execution, "execution"),
             after_seq=_given.number(after_seq, "after_seq"),
             limit=_given.number(limit, "limit", 1, _MOST_EVENTS),
+            max_bytes=None if max_bytes is None else _given.number(max_bytes, "max_bytes", 1),
         )
 
 

@@ -244,11 +244,15 @@ class Sessions(SessionCreation):
         }
 
     async def diff(self, session: UUID | str, before: int, after: int | None = None) -> dict[str, Any]:
-        """The global variables that differ between two checkpoints, by default between one and the present: added, removed, changed."""
+        """The global variables that differ between two checkpoints, by default between one and the present: added, removed, changed.
+
+        Raises `DifferenceTooLarge` if they cannot be looked at in five seconds, or are too many to be told.
+        """
         session_id = parse_id(session, "session")
         _given.number(before, "before")
         _given.some_number(after, "after")
-        return await self._runtime.call(self._diff, session_id, before, after)
+        async with self._runtime.core.looks:
+            return await self._runtime.call(self._diff, session_id, before, after)
 
     def _diff(self, session_id: UUID, before: int, after: int | None) -> dict[str, Any]:
         core = self._runtime.core

@@ -1,7 +1,6 @@
 """Kinds of values that a configuration has: how each is read, from a file's types and from text, and what is refused."""
 
 import ipaddress
-import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits, Quotas
+from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits, Quotas, RepeatedKey, read_json
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
@@ -221,9 +220,12 @@ def table(check: Callable[[Mapping[str, Any]], object]) -> Kind:
 
     def parse(text: str) -> dict[str, Any]:
         try:
-            return read(json.loads(text))
-        except (json.JSONDecodeError, RecursionError):
+            given = read_json(text)
+        except RepeatedKey:
+            raise
+        except ValueError:
             raise ValueError("must be a JSON object") from None
+        return read(given)
 
     return Kind("table", read, parse)
 

@@ -76,6 +76,7 @@ class Config:
     idle_timeout_s: float = _is(_SECONDS, 60.0, "How long a connection may do nothing, or not read what it is sent")
     shutdown_grace_s: float = _is(_kinds.number(0, _DAY_S), 10.0, "How long requests may take to end when the daemon stops")
     heartbeat_s: float = _is(_SECONDS, 15.0, "How often an event stream says that it lives")
+    mcp_sessions: int = _is(_kinds.whole(1, 100_000), 64, "MCP sessions at a time for each token")
     mcp_state_s: float = _is(
         _kinds.number(1, 366 * _DAY_S),
         3600.0,
@@ -83,6 +84,7 @@ class Config:
     )
     rate_per_s: float = _is(_kinds.number(0, 1e6), 0.0, "Requests a second for each token; 0 is no limit")
     concurrency: int = _is(_kinds.whole(1, 100_000), 256, "Requests at a time for each token")
+    streams: int = _is(_kinds.whole(1, 100_000), 64, "Event streams at a time for each token")
     connections: int = _is(_kinds.whole(1, 100_000), 4096, "Connections at a time; more are told to come back later")
     resident: int = _is(_kinds.whole(0, 1 << 20), 128, "Sessions that stay in memory while nothing runs in them")
     lease_ms: int = _is(

@@ -47,6 +47,7 @@ from holdfast.domain._errors import (
     WorktreeNotFound,
 )
 from holdfast.domain._ids import branch_query_id, new_id, parse_any_query_id, parse_id, parse_query_id, query_id
+from holdfast.domain._json import RepeatedKey, read_json
 from holdfast.domain._limits import Breach, Limit, Limits
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
@@ -148,6 +149,7 @@ __all__ = [
     "Quota",
     "QuotaExceeded",
     "Quotas",
+    "RepeatedKey",
     "Retention",
     "Session",
     "SessionBusy",
@@ -199,6 +201,7 @@ __all__ = [
     "prompt_size",
     "provided",
     "query_id",
+    "read_json",
     "replies",
     "session_root",
     "shared_root",

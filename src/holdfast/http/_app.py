@@ -35,6 +35,7 @@ from holdfast.http._mounts import Mounted, Mounts, closing
 from holdfast.http._openapi import document
 from holdfast.http._routes import PREFIX, ApiRoute, HotRoute, Lanes, Plan
 from holdfast.http._security import Gate
+from holdfast.http._streams import Streams
 
 if TYPE_CHECKING:
     from holdfast.daemon import Config, Tokens
@@ -84,6 +85,7 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None", mounted:
     hf.observe(metrics.observe)
     api.state.hf, api.state.config, api.state.metrics, api.state.tokens = hf, config, metrics, tokens
     api.state.stopping = asyncio.Event()
+    api.state.streams = Streams(config.streams)
     for group in _ALL:
         for plan in group.plans:
             _add(api, plan)

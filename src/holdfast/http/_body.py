@@ -9,13 +9,18 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive
 
+from holdfast.domain import RepeatedKey, read_json
 from holdfast.http._errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType, refusal
+from holdfast.sandbox import jsontext
 
 _JSON: Final = b"application/json"
 _SUSPECT: Final = re.compile(rb"\\u0000|[0-9]{19}|[eE]\+?[0-9]{3}")
 """What must be looked at twice: a NUL, a number of more than 64 bits, or one that is larger than any float."""
 
 _MOST_PROBLEMS: Final = 100
+_BOUNDS: Final = jsontext.Bounds(size=1 << 31)
+_CHUNK: Final = 1 << 16
+_OVERLAP: Final = 32
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -77,14 +82,52 @@ def check_type(headers: dict[bytes, bytes]) -> None:
 
 
 def plain(body: bytes) -> Any:
-    """The one JSON value that a body is."""
+    """The one JSON value that a body is, in which no object has two members of one name."""
     try:
-        value = from_json(body, allow_inf_nan=False)
+        if len(body) <= jsontext.SHORT:
+            value = from_json(body, allow_inf_nan=False)
+            read_json(body)
+        else:
+            value = jsontext.loads(body, _BOUNDS, decode=_strict, errors="strict")
+    except RepeatedKey as error:
+        raise InvalidRequest(f"{error}; name it once") from None
+    except jsontext.TooLarge as error:
+        raise BodyTooLarge(f"the body has {error}") from None
     except ValueError as error:
         raise InvalidRequest(f"the body is not JSON: {error}" if body.strip() else "a body is needed, in JSON") from None
-    if _SUSPECT.search(body):
+    if _is_suspect(body):
         _check(value)
     return value
+
+
+def _strict(text: str) -> Any:
+    value = from_json(text, allow_inf_nan=False)
+    read_json(text)
+    return value
+
+
+def _is_suspect(body: bytes) -> bool:
+    return any(_SUSPECT.search(body[start : start + _CHUNK + _OVERLAP]) for start in range(0, len(body), _CHUNK))
+
+
+async def check_message(body: bytes) -> None:
+    """Refuses a body of an application that reads it for itself, if two readers might differ or it holds too much."""
+    try:
+        if len(body) <= jsontext.SHORT:
+            read_json(body)
+        else:
+            await asyncio.to_thread(jsontext.loads, body, _BOUNDS, decode=read_json)
+    except RepeatedKey as error:
+        raise InvalidRequest(f"{error}; name it once") from None
+    except jsontext.TooLarge as error:
+        raise InvalidRequest(f"the body has {error}") from None
+    except ValueError:  # which the application says in its own words
+        return
+
+
+async def plain_of(body: bytes) -> Any:
+    """As `plain`. A long body is read on another thread, in pieces, so that others are served meanwhile."""
+    return plain(body) if len(body) <= jsontext.SHORT else await asyncio.to_thread(plain, body)
 
 
 def parsed(model: type[Model], value: Any) -> Model:

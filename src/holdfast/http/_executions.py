@@ -31,6 +31,7 @@ _START: Final = (
     "USAGE_EXCEEDED",
     "VALUE_REFUSED",
 )
+_PAGE_BYTES: Final = 4 << 20
 _NOT_FOUND: Final = ("EXECUTION_NOT_FOUND",)
 _LOUD: Final = (Limit.EVENTS.value, Limit.OUTPUT.value)
 _ASYNC: Final = {"Preference-Applied": "respond-async"}
@@ -145,12 +146,12 @@ async def list_events(
     execution_id: ExecutionId,
     after_seq: Annotated[int, Query(ge=0, le=(1 << 53) - 1, description="Only those after this one.")] = 0,
 ) -> Json:
-    """The events of an execution, in order. The cursor of this list is a `seq` too."""
+    """The events of an execution, in order. The cursor of this list is a `seq` too. A page has at most about 4 MB."""
     after = after_seq if listed.cursor is None else _seq(listed.cursor)
-    found = await hf.executions.get(execution_id)
-    events = await hf.executions.events(execution_id, after_seq=after, limit=listed.limit + 1)
-    shown = [plain.event(found.id, found.session_id, event) for event in events[: listed.limit]]
-    return listed.headed(shown, str(events[listed.limit - 1].seq) if len(events) > listed.limit else None)
+    events = await hf.executions.events(execution_id, after_seq=after, limit=listed.limit, max_bytes=_PAGE_BYTES)
+    found = await hf.executions.get(execution_id)  # after that, so that it knows of all of these
+    shown = [plain.event(found.id, found.session_id, event) for event in events]
+    return listed.headed(shown, str(events[-1].seq) if events and events[-1].seq < found.seq else None)
 
 
 def _seq(cursor: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.http._body import check_message
 from holdfast.http._call import Call, call_of
 from holdfast.http._errors import InvalidRequest, method_not_allowed
 
@@ -43,6 +44,8 @@ class Mounts:
         elif call.method == "POST" and not call.body:
             raise InvalidRequest("a body is needed, in JSON")
         else:
+            if call.method == "POST":
+                await check_message(call.body)
             await mounted(scope, _again(call, receive), send)
 
     async def _stream(self, mounted: Mounted, scope: Scope, receive: Receive, send: Send) -> None:

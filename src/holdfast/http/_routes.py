@@ -129,7 +129,7 @@ class ApiRoute(APIRoute):
                 self._check_queries(request)
                 request._body = call.body
                 if model is not None:
-                    value = request._json = _body.plain(call.body)
+                    value = request._json = await _body.plain_of(call.body)
                     _body.parsed(model, value)  # as FastAPI will, which would list everything that is wrong, however much
                 response = await handle(request)
                 call.subject = getattr(response, "subject", None)
@@ -181,7 +181,7 @@ class HotRoute(ApiRoute):
             if scope["query_string"]:
                 given = given | self._parsed_queries(Request(scope))
             if plan.hot is not None and plan.hot is not NoBody:
-                body = _body.parsed(plan.hot, _body.plain(call.body))
+                body = _body.parsed(plan.hot, await _body.plain_of(call.body))
                 answer = await plan.handler(call.view(self.hf), call, body, **given)
             else:
                 answer = await plan.handler(call.view(self.hf), call, **given)

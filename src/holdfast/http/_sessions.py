@@ -211,7 +211,7 @@ async def get_session_tree(hf: Hf, session_id: SessionId) -> Json:
     "/sessions/{session_id}/diff",
     READ,
     models.Difference,
-    errors=(*_NOT_FOUND, "CHECKPOINT_NOT_FOUND"),
+    errors=(*_NOT_FOUND, "CHECKPOINT_NOT_FOUND", "DIFF_TOO_LARGE"),
     example={"added": {"n": {"type": "number", "preview": "2"}}, "removed": {}, "changed": {}},
 )
 async def diff_session(hf: Hf, session_id: SessionId, before: _Number, after: _Number | None = None) -> Json:

@@ -65,6 +65,7 @@ STATUSES: Final[dict[str, int]] = {
     "STARTUP_FAILED": 422,
     "TEMPLATE_FAILED": 422,
     "OUTPUT_LIMIT_EXCEEDED": 422,
+    "DIFF_TOO_LARGE": 422,
     "VALUE_REFUSED": 422,
     # what may work later
     "UNAVAILABLE": 503,

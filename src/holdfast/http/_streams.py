@@ -1,12 +1,17 @@
 """Event streams (SSE): of an execution, of a session, of everything.
 
 Nothing is queued here. The stream asks the feed for the next event when the last one is on its way, so a reader that is slow, or has
-stopped reading, holds one page of the feed, and lags. A stream ends when its execution has ended, when its reader has left, or may not read
-any more, or when the daemon stops; who comes back with the last id that it saw misses nothing.
+stopped reading, holds one page of the feed (256 KB, or one event), and lags. Who takes nothing for `idle_timeout_s` is cut off, and comes
+back with the last id. A token has only so many streams at a time.
+
+A stream ends when its execution has ended, when its reader has left, or may not read any more, or when the daemon stops; who comes back
+with the last id that it saw misses nothing.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -18,7 +23,8 @@ from starlette.types import Receive, Scope, Send
 from holdfast.control import Feed, plain
 from holdfast.http import _examples
 from holdfast.http._answers import encoded
-from holdfast.http._call import READ, call_of, left
+from holdfast.http._call import READ, Caller, call_of, left
+from holdfast.http._errors import RateLimited, answer_to
 from holdfast.http._params import ExecutionId, SessionId
 from holdfast.http._routes import Hf, Routes
 from holdfast.runtime import RuntimeClosed
@@ -39,6 +45,8 @@ _EXAMPLE: Final = "\n\n".join(
     )
 )
 _START: Final = "start"
+_PIECE: Final = 1 << 16
+_RETRY_S: Final = 5
 
 
 class EventStream(Response):
@@ -48,6 +56,7 @@ class EventStream(Response):
 
     def __init__(self, feed: Feed, asked: "_Asked", *, ends: bool = False) -> None:
         self._feed, self._may, self._stopping, self._ends = feed, asked.may, asked.stopping, ends
+        self._streams = asked.streams
         self.status_code = 200
         self.background = None
         self.raw_headers = list(_HEADERS)
@@ -56,8 +65,15 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = call_of(scope)
         call.streams = True
+        try:
+            with self._streams.one(call.caller):
+                await self._stream(receive, send, only_head=call.only_head)
+        except RateLimited as error:
+            await answer_to(error, call.request_id)(scope, receive, send)
+
+    async def _stream(self, receive: Receive, send: Send, *, only_head: bool) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        if call.only_head:
+        if only_head:
             await send({"type": "http.response.body"})
             return
         loop = asyncio.get_running_loop()
@@ -88,12 +104,43 @@ class EventStream(Response):
                     event = told.event
                     data = plain.event(told.execution_id, told.session_id, event)
                     part = b"id: %b\nevent: %b\ndata: %b\n\n" % (told.cursor.encode(), event.type.encode(), encoded(data))
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                await _sent(send, part)
         except RuntimeClosed:
             return
         if self._ends:
             end = b"id: %b\nevent: end\ndata: {}\n\n" % self._feed.cursor.encode()
             await send({"type": "http.response.body", "body": end, "more_body": True})
+
+
+async def _sent(send: Send, part: bytes) -> None:
+    """Sends a part, some of it at a time: it waits while a reader takes nothing, and is cut off with the connection."""
+    for start in range(0, len(part), _PIECE):
+        await send({"type": "http.response.body", "body": part[start : start + _PIECE], "more_body": True})
+
+
+class Streams:
+    """How many streams each caller has."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._present: Counter[str] = Counter()
+
+    @contextmanager
+    def one(self, caller: Caller | None) -> Iterator[None]:
+        """Counts a stream while it is there. Raises `RateLimited` if there are as many as there may be."""
+        who = "" if caller is None else caller.id
+        if self._present[who] >= self._most:
+            raise RateLimited(
+                f"this token has {self._most} event streams, which is the most at a time; close one, or come back later",
+                retry_after=_RETRY_S,
+            )
+        self._present[who] += 1
+        try:
+            yield
+        finally:
+            self._present[who] -= 1
+            if not self._present[who]:
+                del self._present[who]
 
 
 class _Asked(NamedTuple):
@@ -103,6 +150,7 @@ class _Asked(NamedTuple):
     heartbeat: float
     stopping: asyncio.Event
     may: Callable[[], bool]
+    streams: Streams
 
 
 async def _asked(
@@ -119,7 +167,7 @@ async def _asked(
     state, caller = request.app.state, call_of(request.scope).caller
     token = None if caller is None else caller.token
     may = _always if token is None else partial(state.tokens.stands, token)
-    return _Asked("" if given == _START else given or None, state.config.heartbeat_s, state.stopping, may)
+    return _Asked("" if given == _START else given or None, state.config.heartbeat_s, state.stopping, may, state.streams)
 
 
 def _always() -> bool:

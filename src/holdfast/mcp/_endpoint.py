@@ -33,8 +33,10 @@ class Endpoint:
     It must be closed before its event loop is.
     """
 
-    def __init__(self, hf: Holdfast, caller: Callable[[Scope], Caller], *, state_s: float, body_limit: int) -> None:
-        self._hf, self._caller, self._state_s, self._body_limit = hf, caller, state_s, body_limit
+    def __init__(
+        self, hf: Holdfast, caller: Callable[[Scope], Caller], *, state_s: float, body_limit: int, sessions: int = 64
+    ) -> None:
+        self._hf, self._caller, self._state_s, self._body_limit, self._sessions = hf, caller, state_s, body_limit, sessions
         self._opening: asyncio.Task[Serving] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +53,7 @@ class Endpoint:
         importing = threads.submit(importlib.import_module, "holdfast.mcp._http")
         threads.shutdown(wait=False)
         module = await asyncio.wrap_future(importing)
-        serving: Serving = await module.open_serving(self._hf, self._state_s, self._body_limit)
+        serving: Serving = await module.open_serving(self._hf, self._state_s, self._body_limit, self._sessions)
         return serving
 
     async def aclose(self) -> None:

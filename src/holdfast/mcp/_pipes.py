@@ -19,6 +19,9 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from holdfast.domain import read_json
+from holdfast.sandbox import jsontext
+
 _AHEAD: Final = 8
 """So many lines are read before anybody has looked at them."""
 _LAST_WORDS_S: Final = 1.0
@@ -78,8 +81,9 @@ async def streams(stdin: BinaryIO, stdout: int) -> AsyncIterator[tuple[Reading, 
 def _read(line: bytes) -> types.JSONRPCMessage | None:
     """The message that a line is. A request whose id is none is no notification: it is owed an answer."""
     try:
+        found = jsontext.loads(line, decode=read_json, errors="strict")
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
+        if isinstance(message, types.JSONRPCNotification) and "id" in found:
             return None
     except (ValueError, RecursionError):
         return None
@@ -97,7 +101,7 @@ def _refusal(line: bytes) -> bytes:
     number = found.get("id") if isinstance(found, dict) and "method" in found else None
     if isinstance(number, bool) or not isinstance(number, str | int):
         number = None
-    return _error(number, types.INVALID_REQUEST, "this is not a message of JSON-RPC in UTF-8")
+    return _error(number, types.INVALID_REQUEST, "this is not a message of JSON-RPC in UTF-8, with each key once in an object")
 
 
 def _written(message: types.JSONRPCMessage) -> bytes:

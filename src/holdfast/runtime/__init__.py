@@ -6,6 +6,7 @@ Begin with `Runtime`; `stepping` has one step, `jobs` and `timeline` what can be
 from holdfast.runtime import branches
 from holdfast.runtime._errors import (
     BranchFailed,
+    DifferenceTooLarge,
     EffectUncertain,
     ForkLimit,
     GuestMissing,
@@ -38,6 +39,7 @@ __all__ = [
     "CancelQuery",
     "Close",
     "Delete",
+    "DifferenceTooLarge",
     "EffectKind",
     "EffectUncertain",
     "Fork",

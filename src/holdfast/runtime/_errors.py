@@ -8,6 +8,7 @@ HoldfastError
 ├── RecoveryFailed     a step brought its process down again and again
 ├── HostFailed         a host function raised something unforeseen
 ├── LimitExceeded      a limit was exceeded; the session is back at its last checkpoint
+├── DifferenceTooLarge  two checkpoints differ in more than can be looked at
 ├── QueryExpired       nobody answered in time
 ├── ForkLimit          a script forks too often, or too deep
 ├── BranchFailed       a branch of a fork has failed
@@ -68,6 +69,13 @@ class LimitExceeded(HoldfastError):
 
     code = "LIMIT_EXCEEDED"
     fault = Fault.SCRIPT
+
+
+class DifferenceTooLarge(HoldfastError):
+    """The global variables of two checkpoints cannot be compared: there is too much in them, or too much differs."""
+
+    code = "DIFF_TOO_LARGE"
+    fault = Fault.CALLER
 
 
 class QueryExpired(HoldfastError):

@@ -1,5 +1,6 @@
 """What all jobs of a runtime share."""
 
+import asyncio
 import logging
 import random
 import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.resident import Resident
     from holdfast.runtime.workers import Workers
 
+_LOOKS: Final = 2
 _log: Final = logging.getLogger("holdfast.runtime")
 
 
@@ -40,6 +42,8 @@ class Core:
     allowances: Allowances
     quotas: QuotaLedger
     begin_after_ms: float = 50
+    looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKS))
+    """For looking at the variables of checkpoints, which takes long, on threads that others need."""
     stopping: bool = False
     committer: Committer = field(init=False)
     watch: "Workers[Any]" = field(init=False)

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from holdfast.domain import RepeatedKey
 from holdfast.sandbox._scan import DEEPEST, KEY_TOO_LONG, PIECE_BYTES, TOO_DEEP, TOO_MANY_CUTS, UNBALANCED, Cut, scan
 
 SHORT: Final = 1 << 16
@@ -45,22 +46,6 @@ ANY: Final = Bounds(1 << 31, 1 << 31, 1 << 31)
 
 class TooLarge(ValueError):
     """The text holds more than is allowed. The message is a phrase: what it has, and what it may have."""
-
-
-class RepeatedKey(ValueError):
-    """An object has two members of one name, which is the first argument."""
-
-
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Members of an object, for `object_pairs_hook`. Raises `RepeatedKey`."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise RepeatedKey(key)
-            seen.add(key)
-    return members
 
 
 def loads(

@@ -112,6 +112,41 @@ class FeedContract(FeedSamples):
                 assert self.store.list_events(execution.id, after_seq=after) == events[after:]
                 assert self.store.list_events(execution.id, after_seq=after, limit=2) == events[after : after + 2]
 
+    def test_pages_have_a_bound_in_bytes(self) -> None:
+        """Read with any bound, all comes once and in order, and no page is much larger; one event always comes."""
+        session, execution = self.begun()
+        seq = 1
+        for number, sizes in enumerate(([10] * 5, [3000], [200] * 40, [], [50_000, 10, 50_000]), 1):
+            events = [Event(seq + at, T0, "console", {"text": "x" * size}) for at, size in enumerate(sizes)]
+            step = self.step(number, execution, events=events, first_seq=seq)
+            seq += len(events)
+            execution = replace(execution, last_step=number, seq=seq - 1)
+            session = self.change(session, {"head": number, "steps": number}, executions=[execution], steps=[step])
+        everything = self.store.list_events(execution.id)
+        assert len(everything) == seq - 1
+        for most in (1, 1000, 4000, 60_000, 1 << 20):
+            heard: list[Event] = []
+            while page := self.store.list_events(execution.id, after_seq=len(heard), max_bytes=most):
+                heard += page
+                assert sum(len(event.payload["text"]) for event in page[:-1]) < most
+            assert heard == everything
+            for session_id in (None, session.id):
+                heard = self._heard(session_id, most)
+                assert heard == everything
+
+    def _heard(self, session_id: UUID | None, most: int) -> list[Event]:
+        heard: list[Event] = []
+        after, part = None, 0
+        while steps := self.store.list_steps(
+            session_id=session_id, after=after, including=part > 0, after_seq=part, max_bytes=most
+        ):
+            events = [event for step in steps for event in step.events]
+            assert sum(len(event.payload["text"]) for event in events[:-1]) < most
+            assert not any(step.more for step in steps[:-1])
+            heard += events
+            after, part = steps[-1].cursor, steps[-1].events[-1].seq if steps[-1].more else 0
+        return heard
+
     def test_a_commit_that_is_refused_is_not_told(self) -> None:
         session, execution = self.next_step(*self.begun())
         end = self.store.last_cursor()

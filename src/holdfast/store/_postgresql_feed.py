@@ -24,7 +24,6 @@ from holdfast.store._rows import (
     read_cursor,
     read_number,
     scanned,
-    told_step,
     told_steps,
 )
 from holdfast.store.protocol import ToldStep
@@ -103,10 +102,13 @@ class FeedReads:
         tenant: str | None = None,
         after: str | None = None,
         including: bool = False,
+        after_seq: int = 0,
         limit: int = 500,
+        max_bytes: int | None = None,
     ) -> list[ToldStep]:
         if session_id is not None:
-            return self._list_steps_of(session_id, 0 if after is None else read_number(after), including, limit)
+            number = 0 if after is None else read_number(after)
+            return self._list_steps_of(session_id, number, including, after_seq, limit, max_bytes)
         place = _START if after is None else _read(after)
         given = {
             "xid": str(place.xid),
@@ -115,6 +117,7 @@ class FeedReads:
             "snapshot": place.snapshot,
             "tenant": plain_some(tenant),
             "limit": scanned(limit, tenant),
+            "bytes": max_bytes,
         }
 
         def work(connection: Connection) -> list[Row]:
@@ -124,14 +127,18 @@ class FeedReads:
             return rows
 
         rows = self._connections.read(work)
-        return told_steps(((place.at(row[0], row[1], row[5]).text, *row[2:]) for row in rows), limit)
+        skip = (after, after_seq) if including else None
+        return told_steps(((place.at(row[0], row[1], row[5]).text, *row[2:]) for row in rows), limit, max_bytes, skip)
 
-    def _list_steps_of(self, session_id: UUID, after: int, including: bool, limit: int) -> list[ToldStep]:
-        given = {"id": session_id, "after": max(after - including, 0), "limit": limit}
+    def _list_steps_of(
+        self, session_id: UUID, after: int, including: bool, after_seq: int, limit: int, max_bytes: int | None
+    ) -> list[ToldStep]:
+        given = {"id": session_id, "after": max(after - including, 0), "limit": limit, "bytes": max_bytes}
         rows = self._all("list_steps_of_session", given)
         if not rows:
             check_place(after, self._last(session_id))
-        return [step for row in rows for step in told_step(str(row[1]), session_id.bytes, *row)]
+        told = ((str(row[1]), True, session_id.bytes, *row) for row in rows)
+        return told_steps(told, limit, max_bytes, (str(after), after_seq) if including else None)
 
     def last_cursor(self, session_id: UUID | None = None) -> str:
         if session_id is not None:

@@ -57,6 +57,7 @@ from holdfast.store._damage import (
     whole_session,
 )
 from holdfast.store._errors import StoreDamaged
+from holdfast.store._event_pages import Room, Skipped, fitted, skipped
 from holdfast.store.protocol import (
     Begun,
     Commit,
@@ -455,6 +456,16 @@ def events_of(first_seq: int, events: str | None) -> list[Event]:
     return [] if events is None else [whole_event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
 
 
+def listed_events(rows: Iterable[Row], after_seq: int, limit: int, max_bytes: int | None) -> list[Event]:
+    """Events after a seq, from rows of first_seq and events."""
+    room, events = Room(max_bytes), list[Event]()
+    for first_seq, text in rows:
+        events += room.take([event for event in events_of(first_seq, text) if event.seq > after_seq], len(text or ""))
+        if len(events) >= limit or room.is_full:
+            break
+    return events[:limit]
+
+
 _SCANNED: Final = 10
 """How many steps of all tenants are looked at for each that a tenant's feed may tell."""
 
@@ -464,22 +475,23 @@ def scanned(limit: int, tenant: str | None) -> int:
     return limit if tenant is None else limit * _SCANNED
 
 
-def told_steps(rows: Iterable[Row], limit: int) -> list[ToldStep]:
+def told_steps(rows: Iterable[Row], limit: int, max_bytes: int | None = None, after: Skipped = None) -> list[ToldStep]:
     """Steps of the feed, from rows of cursor, whether it is the tenant's own, session id, execution id, number, first_seq, events.
 
     Where steps of other tenants come last, a step with number 0 tells only where to go on after them.
     """
     told: list[ToldStep] = []
     passed: str | None = None
+    room = Room(max_bytes)
     for at, own, session, execution, number, first_seq, events in rows:
         if not own:
             passed = at
-        elif len(told) == limit:
+        elif len(told) == limit or room.is_full:
             return told
         else:
-            step = told_step(at, session, execution, number, first_seq, events)
-            told += step
-            passed = None if step else at
+            steps = told_step(at, session, execution, number, first_seq, events)
+            told += [fitted(step._replace(events=skipped(at, step.events, after)), room, len(events or "")) for step in steps]
+            passed = None if steps else at
     return told if passed is None else [*told, passed_steps(passed)]
 
 

@@ -1,7 +1,9 @@
 """What SQLite reads of sessions."""
 
+import itertools
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,6 +26,7 @@ from holdfast.domain import (
     SessionState,
 )
 from holdfast.store._damage import DAMAGED_ERROR, confined, damaged
+from holdfast.store._event_pages import Room
 from holdfast.store._rows import (
     Row,
     begun_of,
@@ -33,6 +36,7 @@ from holdfast.store._rows import (
     execution_of,
     figures_of,
     link_of,
+    listed_events,
     listed_executions,
     listed_queries,
     listed_sessions,
@@ -197,8 +201,9 @@ class SessionReads:
         with self._file.read() as connection:
             return [figures_of(row) for row in connection.execute(self._sql["strategy_figures"], values)]
 
-    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        events: list[Event] = []
+    def list_events(
+        self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None
+    ) -> list[Event]:
         with self._file.snapshot() as connection:
             place = connection.execute(self._sql["execution_place"], (execution_id.bytes,)).fetchone()
             if place is None:
@@ -207,13 +212,9 @@ class SessionReads:
             most = 1 << (last - first + 1).bit_length() >> 1 if after_seq else 0
             values = {"session": session, "first": first, "last": last, "most": most}
             values |= {"execution_id": execution_id.bytes, "after_seq": after_seq}
-            rows = connection.execute(self._sql["list_events"], values)
-            for first_seq, text in rows:
-                events += [event for event in events_of(first_seq, text) if event.seq > after_seq]
-                if len(events) >= limit:
-                    break
-            rows.close()
-        return events[:limit]
+            with closing(connection.execute(self._sql["list_events"], values)) as found:
+                rows = list(itertools.islice(Room(max_bytes).texts(found), limit))  # each has an event at least
+        return listed_events(rows, after_seq, limit, max_bytes)
 
     def step_events(self, at: Origin) -> list[Event]:
         with self._file.read() as connection:

@@ -43,6 +43,7 @@ from holdfast.domain import (
     template_root,
 )
 from holdfast.store._errors import StoreUnavailable
+from holdfast.store._event_pages import Room
 from holdfast.store._memory_audit import AuditLog
 from holdfast.store._memory_commits import (
     Tables,
@@ -320,7 +321,9 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
                     figures[execution.path or ""] = [sum(pair) for pair in zip(known, taken, strict=True)]
         return [StrategyFigures(name, *figures[name]) for name in sorted(figures)]
 
-    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+    def list_events(
+        self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None
+    ) -> list[Event]:
         with self._lock:
             execution = self._kept.executions.get(execution_id)
             if execution is None:
@@ -340,7 +343,7 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
             # Both seq and number go up within an execution.
             begin = execution.first_step + bisect_right(range(execution.first_step, last + 1), after_seq, key=last_seq)
             found = (event for step in own(begin) for event in step.events if event.seq > after_seq)
-            return _copies(itertools.islice(found, limit))
+            return _copies(Room(max_bytes).take(list(itertools.islice(found, limit))))
 
     def step_events(self, at: Origin) -> list[Event]:
         with self._lock:

@@ -339,16 +339,13 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         given = {"since": since, "tenant": plain_some(tenant)}
         return [_rows.figures_of(row) for row in self._all("strategy_figures", given)]
 
-    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        rows = self._all("list_events", {"id": execution_id, "after": after_seq, "limit": limit})
+    def list_events(
+        self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None
+    ) -> list[Event]:
+        rows = self._all("list_events", {"id": execution_id, "after": after_seq, "limit": limit, "bytes": max_bytes})
         if not rows:
             _found(self._row("has_execution", (execution_id,)), ExecutionNotFound)
-        events: list[Event] = []
-        for first_seq, text in rows:
-            events += [event for event in _rows.events_of(first_seq, text) if event.seq > after_seq]
-            if len(events) >= limit:
-                break
-        return events[:limit]
+        return _rows.listed_events(rows, after_seq, limit, max_bytes)
 
     def step_events(self, at: Origin) -> list[Event]:
         row = self._row("step_events", (at.session_id, at.number))

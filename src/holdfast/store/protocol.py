@@ -222,6 +222,8 @@ class ToldStep(NamedTuple):
     number: int
     first_seq: int
     events: list[Event]
+    more: bool = False
+    """Whether the step has events after these. They come with the same cursor, `including` and `after_seq`."""
 
 
 class Store(Protocol):
@@ -349,8 +351,10 @@ class Store(Protocol):
         With `tenant`, of this tenant's runs.
         """
 
-    def list_events(self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
-        """In order. `ExecutionNotFound`."""
+    def list_events(
+        self, execution_id: UUID, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None
+    ) -> list[Event]:
+        """In order; at least one if there is one, and no more than `max_bytes` of JSON, roughly. `ExecutionNotFound`."""
 
     def step_events(self, at: Origin) -> list[Event]:
         """Those of one step, in order; an empty list if there is no such step."""
@@ -362,7 +366,9 @@ class Store(Protocol):
         tenant: str | None = None,
         after: str | None = None,
         including: bool = False,
+        after_seq: int = 0,
         limit: int = 500,
+        max_bytes: int | None = None,
     ) -> list[ToldStep]:
         """Steps in the order in which they were committed, of one session or of all, with their events.
 
@@ -371,7 +377,12 @@ class Store(Protocol):
         sessions that were committed in one go may come in any order.
 
         With `tenant`, steps of others are left out; if such come last, a step with number 0 and no events tells only the cursor after
-        them, so that they are not looked at again. `InvalidValue` if `after` is no cursor of this feed; `SessionNotFound`.
+        them, so that they are not looked at again.
+
+        With `max_bytes` the page ends with the event by which it has as many bytes of JSON, roughly; the last step may be told in part
+        (`more`). `after_seq` leaves out events of the step that is included.
+
+        `InvalidValue` if `after` is no cursor of this feed; `SessionNotFound`.
         """
 
     def last_cursor(self, session_id: UUID | None = None) -> str:

@@ -47,10 +47,12 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 
 
 def json_value(text: str, option: str) -> Any:
-    import json
+    from holdfast.domain import RepeatedKey, read_json
 
     checked_text(text, option)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):  # the latter if it is nested too deeply
+        return read_json(text)
+    except RepeatedKey as error:
+        raise usage(f"{option}: {error}") from None
+    except ValueError:
         raise usage(f"{option} must be JSON, not {text[:40]!r}") from None

@@ -46,11 +46,17 @@ WITH RECURSIVE half (session, low, high) AS (
     ) AS m
     WHERE h.low < h.high AND %(after)s > 0
 )
-SELECT first_seq, events FROM steps
-WHERE session = (SELECT session FROM executions WHERE id = %(id)s)
-    AND number BETWEEN (SELECT max(low) FROM half) AND (SELECT last_step FROM executions WHERE id = %(id)s)
-    AND execution_id = %(id)s AND last_seq > %(after)s AND events IS NOT NULL
-ORDER BY number LIMIT %(limit)s
+SELECT first_seq, events FROM (
+    SELECT number, first_seq, events,
+        sum(octet_length(events)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) - octet_length(events) AS before
+    FROM steps
+    WHERE session = (SELECT session FROM executions WHERE id = %(id)s)
+        AND number BETWEEN (SELECT max(low) FROM half) AND (SELECT last_step FROM executions WHERE id = %(id)s)
+        AND execution_id = %(id)s AND last_seq > %(after)s AND events IS NOT NULL
+    ORDER BY number LIMIT %(limit)s
+) AS t
+WHERE %(bytes)s::bigint IS NULL OR before < %(bytes)s::bigint
+ORDER BY number
 
 -- name: step_events
 SELECT first_seq, events FROM steps WHERE session = (SELECT key FROM sessions WHERE id = %s) AND number = %s

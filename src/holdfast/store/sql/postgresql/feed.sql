@@ -1,10 +1,14 @@
--- Number 0 is no step, but the beginning of a fork.
+-- Number 0 is no step, but the beginning of a fork. With `bytes`, a page ends with the step by which its events have as many; the length of
+-- a text is known without reading it.
 
 -- name: list_steps
 SELECT t.xid::text::bigint, t.session, (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text), s.id, t.execution_id, t.number, t.first_seq,
     CASE WHEN (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text) THEN t.events END
 FROM (
-    SELECT xid, session, execution_id, number, first_seq, events FROM steps
+    SELECT xid, session, execution_id, number, first_seq, events,
+        sum(coalesce(octet_length(events), 0)) OVER (ORDER BY xid, session, number ROWS UNBOUNDED PRECEDING)
+            - coalesce(octet_length(events), 0) AS before
+    FROM steps
     WHERE (xid, session, number) > (%(xid)s::xid8, %(session)s::bigint, %(number)s::bigint)
         AND xid < pg_snapshot_xmin(pg_current_snapshot())
         AND number > 0
@@ -12,12 +16,20 @@ FROM (
     ORDER BY xid, session, number LIMIT %(limit)s
 ) AS t
 JOIN sessions AS s ON s.key = t.session
+WHERE %(bytes)s::bigint IS NULL OR t.before < %(bytes)s::bigint
 ORDER BY t.xid, t.session, t.number
 
 -- name: list_steps_of_session
-SELECT execution_id, number, first_seq, events FROM steps
-WHERE session = (SELECT key FROM sessions WHERE id = %(id)s) AND number > %(after)s
-ORDER BY number LIMIT %(limit)s
+SELECT execution_id, number, first_seq, events FROM (
+    SELECT execution_id, number, first_seq, events,
+        sum(coalesce(octet_length(events), 0)) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING)
+            - coalesce(octet_length(events), 0) AS before
+    FROM steps
+    WHERE session = (SELECT key FROM sessions WHERE id = %(id)s) AND number > %(after)s
+    ORDER BY number LIMIT %(limit)s
+) AS t
+WHERE %(bytes)s::bigint IS NULL OR before < %(bytes)s::bigint
+ORDER BY number
 
 -- name: last_number
 SELECT coalesce((SELECT max(t.number) FROM steps AS t WHERE t.session = s.key), 0) FROM sessions AS s WHERE s.id = %s
