@@ -255,6 +255,11 @@ def test_a_daemon_waits_for_postgresql(server: Server, tmp_path: Path) -> None:
             while client.get("/health/ready").status_code != 200:
                 assert time.monotonic() < until
                 time.sleep(0.05)
+            server.stop(crash=True)
+            while client.get("/health/ready").status_code != 503:
+                assert time.monotonic() < until
+        begun = time.monotonic()
         assert daemon.stop() == 0
+        assert time.monotonic() - begun < 5  # it does not wait for what cannot be reached
     finally:
         daemon.kill()

@@ -84,7 +84,7 @@ class Outages:
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
             fields = {"code": error.code, "sessions": len(self._waiting), "attempt": outage.attempts}
-            _log.warning("store.outage code=%s sessions=%d", error.code, len(self._waiting), extra={"fields": fields})
+            _log.warning("store.outage", extra={"fields": fields})
         return outage
 
     def over(self, session_id: UUID) -> None:

@@ -77,6 +77,7 @@ class Connections:
         self._writer: Connection | None = None
         self._writing = Lock()
         self._closed = Event()
+        self._hurry = Event()
 
     def open(self, work: Callable[[Connection], Result]) -> Result:
         """The first piece of work. There is no patience yet: an address that is wrong is not worth waiting for."""
@@ -114,10 +115,15 @@ class Connections:
                     return work(self._writable())
             except psycopg.Error as error:
                 patience = max(self._patience, locks) if error.sqlstate == _LOCKED else self._patience
-                if not (is_lost(error) or error.sqlstate in _TRY_AGAIN) or time.monotonic() >= begun + patience:
+                passes = is_lost(error) or error.sqlstate in _TRY_AGAIN
+                if not passes or self._hurry.is_set() or time.monotonic() >= begun + patience:
                     raise translated(error) from None
-            time.sleep(pause)
+            self._hurry.wait(pause)
             pause = min(2 * pause, 0.25)
+
+    def stop_waiting(self) -> None:
+        """Do not try writes again from now on, nor those that are being tried."""
+        self._hurry.set()
 
     def close(self) -> None:
         """Twice is fine."""

@@ -75,6 +75,10 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         migrate(connection, migrations)
         self._settle_xids(connection)
 
+    def stop_waiting(self) -> None:
+        """Let writes fail at once while the server is away: the process is about to end."""
+        self._connections.stop_waiting()
+
     def close(self) -> None:
         self._connections.close()
 

@@ -24,6 +24,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -106,6 +107,7 @@ class Postgresql:
         self._use = threading.RLock()
         """Held while the connection is used: by the session's thread, or by the watch that ends an idle transaction."""
         self._used_at = time.monotonic()
+        self._watched = False
         self._reported: list[bytes | None] = []
         self._begin_to_wait(scope.time_left(False), patient=False)
         try:
@@ -179,7 +181,7 @@ class Postgresql:
     def _connect(self, address: str) -> pq.abc.PGconn:
         given = {name: value for name, value in conninfo.conninfo_to_dict(address).items() if value is not None}
         parameters = {**_DEFAULTS, **given, "client_encoding": "utf8"}
-        server = pq.PGconn.connect_start(conninfo.make_conninfo("", **parameters).encode())
+        server = self._begun(conninfo.make_conninfo("", **parameters).encode())
         state: int = pq.PollingStatus.WRITING
         try:
             while server.status != pq.ConnStatus.BAD and state != pq.PollingStatus.OK:
@@ -195,6 +197,24 @@ class Postgresql:
             server.finish()
             raise
         return server
+
+    def _begun(self, parameters: bytes) -> pq.abc.PGconn:
+        """A connection that is being made. The library looks the host's name up meanwhile, which nobody can stop: so on a thread."""
+        made: Future[pq.abc.PGconn] = Future()
+
+        def work() -> None:
+            try:
+                made.set_result(pq.PGconn.connect_start(parameters))
+            except BaseException as error:  # noqa: BLE001 - whoever waits hears of it
+                made.set_exception(error)
+
+        threading.Thread(target=work, name="holdfast-connect", daemon=True).start()
+        while True:
+            with suppress(TimeoutError):
+                return made.result(_LOOK_S)
+            if self._why_over() is not None:
+                made.add_done_callback(_finish)
+                raise _Lost
 
     def _prepare(self, locked: bool) -> None:
         """Check the role, set what matters, and have the server remember how it was set."""
@@ -249,18 +269,25 @@ class Postgresql:
         if self._cancelling is not None and self._cancelling.is_alive():
             self._server.finish()
         self._cancelling = None
-        self._used_at = used_at = time.monotonic()
-        if self.in_transaction:
-            WATCH.add(IDLE_S, lambda: self._end_idle(used_at))
+        self._used_at = time.monotonic()
+        if self.in_transaction and not self._watched:
+            self._watched = True
+            WATCH.add(IDLE_S, self._look_idle)
 
-    def _end_idle(self, used_at: float) -> None:
-        """Close the connection if it is in a transaction that was not used since then. The server rolls it back."""
-        if self._use.acquire(blocking=False):
-            try:
-                if self._used_at == used_at and self.in_transaction:
-                    self._server.finish()
-            finally:
-                self._use.release()
+    def _look_idle(self) -> None:
+        """Close the connection if it is in a transaction that was not used for a while. The server rolls it back. On the watch's thread."""
+        if not self._use.acquire(blocking=False):
+            WATCH.add(IDLE_S, self._look_idle)
+            return
+        try:
+            left = self._used_at + IDLE_S - time.monotonic()
+            self._watched = self.in_transaction and left > 0
+            if self._watched:
+                WATCH.add(left, self._look_idle)
+            elif self.in_transaction:
+                self._server.finish()
+        finally:
+            self._use.release()
 
     def _check_reported(self) -> None:
         if self._reported and self._reported != [self._server.parameter_status(name) for name in role.REPORTED]:
@@ -422,6 +449,11 @@ def _given(sql: str, args: Sequence[Any]) -> _Statement:
 
 def _failed() -> HostError:
     return HostError("a statement of the transaction had failed: it was rolled back", code="TRANSACTION_FAILED")
+
+
+def _finish(made: "Future[pq.abc.PGconn]") -> None:
+    if made.exception() is None:
+        made.result().finish()
 
 
 def _quietly(call: Callable[[], object]) -> None:

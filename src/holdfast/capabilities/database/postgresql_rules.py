@@ -30,8 +30,8 @@ _NO_NAMES: Final = re.compile(
       pg_(?:read|ls|file|stat_file|logfile|current_logfile|create|drop|copy|logical|replication|backup|wal|start|stop|switch)(?:_.*)?
     | pg_(?:stat_reset|stat_statements|terminate|cancel|reload|rotate|promote|log|import|sync|hba|ident|config|show)(?:_.*)?
     | pg_(?:settings|notify|notification|listening|export|lock|locks|control|get_wal|get_shmem|get_backend|get_aios|get_loaded)(?:_.*)?
-    | pg_(?:prepared|cursors?|shmem|backend_memory|shadow|authid|auth_members|user_mapping.*|largeobject|subscription|publication)(?:_.*)?
-    | pg_(?:db_role_setting|parameter_acl|statistic|blocking_pids|safe_snapshot|restore|clear|nextoid|extension|available|aios)(?:_.*)?
+    | pg_(?:prepared|cursors?|shmem|backend_memory|shadow|authid|auth_members|user_mapping.*|largeobject|subscription)(?:_.*)?
+    | pg_(?:db_role_setting|parameter_acl|blocking_pids|safe_snapshot|restore|clear|nextoid|aios)(?:_.*)?
     | pg_stat_(?:activity|get_.*|replication.*|wal.*|ssl|gssapi|progress.*|subscription.*|io|slru|force.*|clear.*|have.*|recovery.*)
     | pg_(?:try_)?advisory.*
     | lo_(?:import|export|creat|create|open|close|put|get|unlink|from_bytea|truncate.*|lseek.*|tell.*) | loread | lowrite
@@ -48,7 +48,7 @@ _CALLABLE: Final = re.compile(
     | pg_get_(?:.*def|expr|serial_sequence|userbyid|keywords|function_.*|viewdef|constraintdef|.*_columns|.*_expressions|object_address)
     | pg_(?:size_.*|column_.*|relation_size|total_relation_size|table_size|indexes_size|database_size|partition_.*|.*_is_visible|has_role)
     | pg_(?:input_.*|timezone_.*|current_.*xact.*|current_snapshot|snapshot_.*|visible_in_snapshot|xact_.*|is_in_recovery|jit_available)
-    | pg_(?:describe_object|identify_object.*|index.*_property|options_to_table|sequence_.*|relation_is_.*|tablespace_.*)
+    | pg_(?:describe_object|identify_object.*|index.*_property|options_to_table|sequence_.*|relation_is_.*)
     """,
     re.VERBOSE,
 )
