@@ -52,7 +52,9 @@ class AuditLog:
             "since": since,
             "until": until,
         }
-        return self._page("list_audit", given, limit, lambda row: audit_of(row[1:]), lambda row: cursor("a", row[0]))
+        return self._page(
+            "list_audit", given, limit, lambda rows: [audit_of(row[1:]) for row in rows], lambda row: cursor("a", row[0])
+        )
 
     def drop_audit(self, before: int, *, limit: int = 10_000) -> int:
         return int(self._write("drop_audit", (before, limit))[0][0])
