@@ -1,18 +1,20 @@
 """What of a request goes into the audit log: who called which route, about which object, and with which outcome. Never a body."""
 
+import re
 from typing import Any, Final
 from uuid import UUID
 
 from starlette.types import Scope
 
 from holdfast.control import AuditWriter
-from holdfast.domain import AuditEntry, InvalidId, parse_id
+from holdfast.domain import AuditEntry
 from holdfast.http._call import Call
 
 _CHANGES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REFUSALS: Final = frozenset({401, 403, 429})
 _ALONE: Final = frozenset({409})
 _PREFIX: Final = "/api/v1"
+_UUID: Final = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OBJECTS: Final = ("execution_id", "session_id", "template_id")
 """Parameters of paths that name an object, the closest first."""
 _TYPES: Final = {"templates": "template", "sessions": "session", "executions": "execution", "strategies": "session"}
@@ -72,9 +74,5 @@ def _object(call: Call, scope: Scope) -> tuple[str, str]:
 
 
 def _id(value: object) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    try:
-        return str(parse_id(value)) if isinstance(value, str) else ""
-    except InvalidId:
-        return ""
+    text = str(value) if isinstance(value, str | UUID) else ""
+    return text if _UUID.fullmatch(text) else ""
