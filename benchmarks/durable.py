@@ -104,7 +104,7 @@ def size(folder: Path) -> Iterator[Row]:
 def long(folder: Path) -> Iterator[Row]:
     """A session with 10,000 pauses: what the last ones cost against the first, and how long any of its checkpoints takes to thaw."""
 
-    async def measure() -> tuple[float, list[float], list[float]]:
+    async def measure() -> tuple[float, list[float], list[float], float]:
         async with _open(f"sqlite:///{folder}/sessions.db", "javascript") as hf:
             session = await _asking(hf, WORKING)
             await _answer(hf, session, 50)
@@ -118,9 +118,13 @@ def long(folder: Path) -> Iterator[Row]:
                 begun = time.perf_counter()
                 await hf.queries.answer(fork.id, "answer")
                 answers.append(time.perf_counter() - begun)
-        return statistics.median(taken[-100:]) / statistics.median(taken[:100]), thaws, answers
+            begun = time.perf_counter()
+            await hf.sessions.prune(session, keep=10)
+            pruned = time.perf_counter() - begun
+        return statistics.median(taken[-100:]) / statistics.median(taken[:100]), thaws, answers, pruned
 
-    flat, thaws, answers = asyncio.run(measure())
+    flat, thaws, answers, pruned = asyncio.run(measure())
+    yield Row("prune_10000_s", pruned, 5, 2)
     yield Row("pause_10000_last_vs_first", flat, 1.2, 1.1)
     yield Row("thaw_of_10000_ms", statistics.median(thaws) * 1e3)
     yield Row("thaw_of_10000_worst_ms", max(thaws) * 1e3, 10, 5)

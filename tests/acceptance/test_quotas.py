@@ -51,9 +51,9 @@ async def test_what_is_stored(address: str) -> None:
         assert await evaluate(hf, await session(hf), "1") == 1
 
 
-@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 @scene
-async def test_cpu_time_of_an_hour_is_durable_and_shared(address: str) -> None:
+async def test_cpu_time_of_an_hour_is_durable_and_shared(durable: str) -> None:
+    address = durable
     clock = Clock()
     async with bounded(address, clock, cpu_s_per_hour=0.2) as hf, bounded(address, clock, cpu_s_per_hour=0.2) as other:
         here, there = await session(hf), await session(other)

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from holdfast import Holdfast, HoldfastError, Limits
+from holdfast import Holdfast, HoldfastError, Limits, Tool
 from holdfast.domain import HOUR_MS, UsageExceeded
 from holdfast.runtime import Settings
-from tests.acceptance.scenes import both, evaluate, opened, scene, session
+from tests.acceptance.scenes import both, evaluate, grants, opened, scene, session
 
 TIMERS = {
     "javascript": "n = 0; for (;;) { n++; await hf.sleep(1) }",
@@ -99,6 +99,30 @@ async def test_answers_come_again_when_the_hour_is_over(address: str, language: 
         assert turn.execution.status == "paused"
         await hf.executions.cancel(turn.execution.id)
         assert await evaluate(hf, here, COUNT[language]) == 4
+
+
+@scene
+async def test_tools_of_the_host_wait_for_the_next_hour(address: str) -> None:
+    clock, calls = Clock(), 0
+
+    async def work(args: object) -> int:
+        nonlocal calls
+        calls += 1
+        return calls
+
+    tools = [Tool("work", work)]
+    async with opened(address, settings=Settings(clock=clock), tools=tools) as hf:
+        here = await session(hf, capabilities=grants(tools=tools), limits=Limits(max_steps_per_hour=4))
+        await hf.executions.run(here, "for (;;) await hf.tool('work', 1)", background=True)
+        while (await hf.sessions.get(here)).usage.hourly.steps < 4:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert (calls, (await hf.sessions.get(here)).usage.hourly.steps) == (3, 4)
+        clock.ahead += HOUR_MS
+        while (await hf.sessions.get(here)).usage.total.steps < 8:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert (await hf.sessions.get(here)).usage.hourly.steps == 4
 
 
 @scene

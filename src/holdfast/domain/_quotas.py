@@ -105,7 +105,8 @@ class QuotaExceeded(HoldfastError):
     @classmethod
     def of(cls, scope: str, quota: str, limit: float, used: float, retry_after: int | None = None) -> Self:
         """Return the error for a quota of `scope`: "tenant" or "token"."""
-        error = cls(f"the quota {quota} of this {scope} is used up: {limit:g} allowed, {used:g} used")
+        when = "" if retry_after is None else f"; come back in {retry_after} s"
+        error = cls(f"the quota {quota} of this {scope} is used up: {limit:g} allowed, {used:g} used{when}")
         error.with_details(quota=quota, scope=scope, limit=limit, used=used)
         if retry_after is not None:
             error.retry_after = retry_after

@@ -181,9 +181,12 @@ class UsageExceeded(HoldfastError):
     fault = Fault.SCRIPT
 
     def __init__(self, excess: Excess | None = None, now: float = 0) -> None:
-        super().__init__(None if excess is None else str(excess))
-        if excess is not None:
-            self.with_details(**excess.as_dict())
-            if excess.available_at is not None:
-                self.retry_after = max(1, -int((now - excess.available_at) // 1000))
-                self.with_details(retry_after=self.retry_after)
+        if excess is None:
+            super().__init__()
+            return
+        after = None if excess.available_at is None else max(1, math.ceil((excess.available_at - now) / 1000))
+        super().__init__(str(excess) if after is None else f"{excess}; come back in {after} s")
+        self.with_details(**excess.as_dict())
+        if after is not None:
+            self.retry_after = after
+            self.with_details(retry_after=after)

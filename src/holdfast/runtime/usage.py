@@ -120,7 +120,7 @@ class Allowances:
 
 def held_event(until: int, why: HoldfastError) -> dict[str, Any]:
     """What an execution is told when its session does nothing by itself for a while."""
-    told = {"level": "warn", "message": f"{why}; until then the session does nothing by itself", "code": why.code}
+    told = {"level": "warn", "message": f"{why}. Until then the session does nothing by itself", "code": why.code}
     return told | {"available_at": until} | why.details
 
 
