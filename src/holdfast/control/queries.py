@@ -101,16 +101,10 @@ class Queries:
         return await self._with_key(key, {"session": str(session_id), "answers": given}, do)
 
     async def _with_key(self, key: str | None, request: dict[str, Any], do: Callable[[Reply | None], Awaitable[Turn]]) -> Turn:
-        async def first(reply: Reply | None) -> Turn:
-            turn = await do(reply)
-            if reply is not None:
-                await self._runtime.call(self._remember, reply._replace(outcome={"execution_id": str(turn.execution.id)}))
-            return turn
-
         async def again(outcome: dict[str, Any]) -> Turn:
             return await self._executions.stopped(outcome["execution_id"])
 
-        return await self._once(key, request, first, again)
+        return await self._once(key, request, do, again)
 
     def _remember(self, reply: Reply) -> None:
         """An answer that changed nothing has no commit that its reply could be part of."""
@@ -120,8 +114,12 @@ class Queries:
     async def _settle(self, session_id: UUID, job: Answers) -> Turn:
         result: Turn | UUID = await self._runtime.submit(session_id, job)
         if isinstance(result, UUID):
-            return await self._executions.turn(result)
-        return await self._executions.rest(result)
+            turn = await self._executions.turn(result)
+        else:
+            turn = await self._executions.rest(result)
+        if job.reply is not None and not job.is_reply_kept:
+            await self._runtime.call(self._remember, job.reply._replace(outcome={"execution_id": str(turn.execution.id)}))
+        return turn
 
     async def get(self, session: UUID | str, query: str | int) -> Query:
         """Raises `QueryNotFound`."""

@@ -228,7 +228,9 @@ class Answers(Job):
     patient = True
 
     def __init__(self, answers: Sequence[tuple[int | None, Answer]], reply: Reply | None = None) -> None:
-        self._answers, self._reply = answers, reply
+        self._answers, self.reply = answers, reply
+        self.is_reply_kept = False
+        """Whether the reply is part of the commit; it is not if nothing changed."""
         self._fresh: list[tuple[Query, Answer]] = []
         self._old: Query | None = None
 
@@ -268,7 +270,7 @@ class Answers(Job):
 
     def _run(self, core: Core, resident: Resident) -> Commit:
         now = core.now(resident)
-        work = Work(Resume(), reply=self._reply)
+        work = Work(Resume(), reply=self.reply)
         given_answers: dict[int, Any] = {}
         for query, answer in self._fresh:
             given_answers[query.guest_id or 0] = give(core, resident, work, query, answer, self.state, now)
@@ -276,6 +278,7 @@ class Answers(Job):
         assert resident.execution is not None
         if work.reply is not None:
             work.reply = work.reply._replace(outcome={"execution_id": str(resident.execution.id)})
+            self.is_reply_kept = True
         resident.execution.metrics.rounds += self.is_round
         return Stepper(core, resident, work).run()
 
