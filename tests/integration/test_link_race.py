@@ -21,20 +21,18 @@ from tests.hostile.swapping import exchanged
 if not sys.platform.startswith("linux"):
     pytest.skip("names are exchanged and files watched by Linux", allow_module_level=True)
 
-_ROUNDS = 24
+_ROUNDS = 16
 _OF_PROGRAMS = 4
 """Each takes a process or two."""
 
 
 def _rounds(name: str) -> int:
-    if name == "database files":  # SQLite opens them by their names still
-        return 0
     return _OF_PROGRAMS if name.startswith("exec") else _ROUNDS
 
 
 def test_no_function_that_opens_a_name_is_led_outside(tmp_path: Path) -> None:
     found = dict(race(tmp_path, _rounds))
-    assert len(found) >= 19
+    assert len(found) >= 20
     assert {name: tally.outside for name, tally in found.items() if tally.outside} == {}
     assert sum(tally.done for tally in found.values()) > 0 < sum(tally.refused for tally in found.values())
 
@@ -83,7 +81,9 @@ def test_tokens_of_others_are_never_taken(tmp_path: Path) -> None:
     with exchanged(
         [(tmp_path / "data/tokens.json", tmp_path / "theirs/tokens.json"), (tmp_path / "token", tmp_path / "other-token")]
     ):
-        for _ in range(300):
+        for at in range(100_000):
+            if at > 300 and refused:
+                break
             try:
                 tokens.reload()
             except DaemonError:

@@ -16,6 +16,7 @@ from holdfast.capabilities.files import protected
 from holdfast.domain import InvalidPath, InvalidValue, WorktreeNotAllowed
 from holdfast.store import open_store
 from tests.acceptance.scenes import opened, scene, value
+from tests.daemon import Daemon
 from tests.integration.fs_files import VERBS, Files
 
 SECRET = "the-sealing-key"
@@ -213,3 +214,58 @@ async def test_a_session_in_the_data_directory(tmp_path: Path) -> None:
             assert turn.execution.error["code"] == "INVALID_PATH"
     with contextlib.suppress(OSError):
         assert resolve_root(str(data))  # nobody keeps anything there any more
+
+
+def test_scripts_of_a_daemon_over_all_of_its_folder(tmp_path: Path) -> None:
+    """An administrator's session whose worktree is the folder above the data directory, with every grant that there is."""
+    (tmp_path / "way").symlink_to("data")
+    (tmp_path / "out.token").symlink_to(tmp_path / "data/token")
+    daemon = Daemon(tmp_path)
+    daemon.start()
+    try:
+        with daemon.client() as api:
+            template = api.post("/templates", json={"name": "t"}).json()["id"]
+            grants = {
+                "fs": {"write": True, "hard_links": True},
+                "database": {"files": True},
+                "exec": {"programs": ["/bin/cat", "/bin/sh"]},
+            }
+            for name, config in grants.items():
+                api.post(f"/templates/{template}/modules", json={"name": name})
+                given = {"kind": "module", "name": name, "enabled": True, "config": config}
+                assert api.post(f"/templates/{template}/capabilities", json=given).status_code < 300
+            worktree = {"workspace_id": "w", "base_commit_oid": "c"}
+            for place in ("data", "data/packages"):
+                (tmp_path / place).mkdir(exist_ok=True)
+                refused = api.post(
+                    "/sessions", json={"template_id": template, **worktree, "worktree_path": str(tmp_path / place)}
+                )
+                assert refused.json()["error"]["code"] == "WORKTREE_NOT_ALLOWED"
+            made = api.post("/sessions", json={"template_id": template, **worktree, "worktree_path": str(tmp_path)}).json()[
+                "id"
+            ]
+            source = """
+                const fs = require('fs'), exec = require('exec'), database = require('database'), told = [];
+                const attempt = f => { try { told.push(String(f())) } catch (e) { told.push(e.code) } };
+                for (const path of ['data/token', 'way/token', 'out.token', 'data/tokens.json', 'data/holdfast.db', 'data/holdfast.db-wal']) {
+                    attempt(() => fs.readFileSync(path, 'buffer'));
+                    attempt(() => exec.run('/bin/cat', [path]));
+                    attempt(() => require('./' + path + '.js'));
+                    attempt(() => database.configure('sqlite3', path));
+                    attempt(() => exec.run('/bin/sh', [], {input: 'cat ' + path}));
+                }
+                attempt(() => exec.run('/bin/sh', [], {input: 'cat /proc/[0-9]*/environ 2>/dev/null; true'}));
+                attempt(() => fs.renameSync('data', 'x'));
+                attempt(() => fs.rmSync('data', {recursive: true}));
+                told.join(' ')
+            """
+            done = api.post("/executions/repl", json={"session_id": made, "input": source}).json()
+            told = str(done)
+            assert "INVALID_PATH" in told
+            assert "ARGUMENTS_NOT_ALLOWED" in told
+            assert "PROGRAM_FAILED" in told
+            for secret in (daemon.token, "SQLite format", "HOLDFAST_DATA_DIR=", '"sha256"'):
+                assert secret not in told
+            assert api.get("/health/ready").status_code == 200
+    finally:
+        daemon.kill()

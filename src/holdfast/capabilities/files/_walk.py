@@ -121,7 +121,7 @@ def open_below(folder: int, name: str) -> int:
 def open_root(root: str, seen: list[Identity] | None = None, *, guarded: bool = True) -> int:
     """A root, reached through no link. Adds all folders on the way, and it, to what was seen.
 
-    `WorktreeNotAllowed` if it is Holdfast's own, unless it is not guarded.
+    `WorktreeNotAllowed` if it is Holdfast's own. Unless it is guarded it is not opened to be read.
     """
     folder = os.open("/", _PASSED)
     names = [name for name in root.split("/") if name] or ["."]
@@ -136,7 +136,7 @@ def open_root(root: str, seen: list[Identity] | None = None, *, guarded: bool = 
                 raise WorktreeNotAllowed(protected.MESSAGE)
             if left < 0:
                 break
-            deeper = os.open(name, _PASSED if left else _FOLDER, dir_fd=folder)
+            deeper = os.open(name, _PASSED if left or not guarded else _FOLDER, dir_fd=folder)
             os.close(folder)
             folder = deeper
     except OSError:
