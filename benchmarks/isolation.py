@@ -38,7 +38,7 @@ NO_LIMITS = {"wall_ms": 0, "cpu_ms": 0}
 LOOP = "for (;;) ;"
 FLOOD = "for (;;) console.log('x'.repeat(1000))"
 SMALL_FLOOD = "for (;;) console.log(1)"
-HASHES = "const c = require('crypto'); for (;;) c.sha256('x'.repeat(1000))"
+HASHES = "const c = require('crypto'); for (;;) c.hash('sha256', 'x'.repeat(1000))"
 CHANGES = "const s = require('state'); for (let i = 0; ; i++) s.set('k' + i % 1000, {value: 'x'.repeat(1000)})"
 READS = "const fs = require('fs'); for (;;) fs.readFileSync('file.txt')"
 SQL = "const d = require('database'); d.configure('sqlite3', ':memory:');"
@@ -73,22 +73,26 @@ def run(only: str = "") -> Iterator[Row]:
 
 
 class World:
-    """A daemon with two tokens: the polite one, and that of whoever is hostile."""
+    """A daemon with a token for each of two tenants: a polite one, and a hostile one."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         (folder / "data").mkdir(mode=0o700)
         tokens = Tokens(folder / "data")
-        scopes = ["read", "run", "admin"]
-        self.polite = tokens.create("polite", scopes)[1]
-        self.hostile = tokens.create("hostile", scopes)[1]
-        self.tree = folder / "tree"
-        self.tree.mkdir()
-        (self.tree / "file.txt").write_text("x" * 4096)
-        settings = {"log_level": "error", "access_log": "false", "worktree_roots": os.fspath(folder)} | settings
+        self._trees: dict[str, Path] = {}
+        self.polite, self.hostile = (self._token(tokens, tenant) for tenant in ("polite", "hostile"))
+        settings = {"log_level": "error", "access_log": "false", "worktree_roots": f"{folder}/trees/{{tenant}}"} | settings
         self.daemon = Daemon(folder, **settings)
         self.sink = _Sink()
         self.daemon.start()
+
+    def _token(self, tokens: Tokens, tenant: str) -> str:
+        """A token of a tenant, and a worktree for its sessions."""
+        secret = tokens.create(tenant, ["admin"], tenant=tenant)[1]
+        tree = self._trees[secret] = self.folder / "trees" / tenant / "tree"
+        tree.mkdir(parents=True)
+        (tree / "file.txt").write_text("x" * 4096)
+        return secret
 
     def post(self, token: str, path: str, body: dict[str, Any], **headers: str) -> Any:
         with httpx2.Client(base_url=f"{self.daemon.url}/api/v1", timeout=60, verify=NO_TLS) as api:
@@ -110,7 +114,7 @@ class World:
         for one, config in modules.items():
             grant = {"kind": "module", "name": one, "enabled": True, "config": config}
             self.post(token, f"/templates/{template}/capabilities", grant)
-        worktree = {"workspace_id": "bench", "base_commit_oid": "0" * 40, "worktree_path": os.fspath(self.tree)}
+        worktree = {"workspace_id": "bench", "base_commit_oid": "0" * 40, "worktree_path": os.fspath(self._trees[token])}
         body = {"template_id": template, **worktree}
         return [self.post(token, "/sessions", body)["id"] for _ in range(count)]
 

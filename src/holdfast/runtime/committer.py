@@ -8,6 +8,7 @@ with it and no other thread spends its time on it. Small and large ones take tur
 """
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -19,6 +20,9 @@ _LARGE: Final = 64 << 10
 """Bytes from which on a commit is written alone."""
 _COMPANY: Final = 64
 """Commits that are worth a sync. More would be written a little cheaper, but meanwhile all their sessions wait."""
+
+_LONGEST_S: Final = 0.005
+"""How long a commit waits for company: the jobs that it would wait for may be another owner's."""
 
 Done = Callable[[HoldfastError | None], None]
 
@@ -58,6 +62,8 @@ class Committer:
         self._lock = threading.Lock()
         self._free = threading.Condition(self._lock)
         self._waiting: list[_Waiting] = []
+        self._since = 0.0
+        """When the first of those came that wait."""
         self._writing = False
         self._large = 0
         """How many threads wait to write a large one."""
@@ -69,8 +75,11 @@ class Committer:
             self._write_large(waiting)
             return
         with self._lock:
+            now = time.monotonic()
+            if not self._waiting:
+                self._since = now
             self._waiting.append(waiting)
-            if self._writing or (linger and len(self._waiting) < _COMPANY):
+            if self._writing or (linger and len(self._waiting) < _COMPANY and now - self._since < _LONGEST_S):
                 return
             self._writing = True
         self._write()

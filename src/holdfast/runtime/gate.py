@@ -49,6 +49,8 @@ class Ticket:
         """Since when it holds its slot, or waits for one."""
         self.calling = self.cpu = 0.0
         """Since when it is in a host call, and the CPU time of its thread then."""
+        self.called = 0.0
+        """Seconds in host calls that are over."""
         self.queued = self.slept = queued
         """Seconds that it waited for its turn: before it began, and all in all so far."""
         self.asleep = 0.0
@@ -69,9 +71,12 @@ class Ticket:
         if calling:
             self.calling = now + slept
             self.cpu = self.cpu_time()
-        else:
-            self.calling = 0.0
         return slept
+
+    def returned(self) -> None:
+        """The host call is over."""
+        self.called += time.monotonic() - self.calling
+        self.calling = 0.0
 
     def has_run(self, now: float) -> float:
         """Seconds since it began, without those in which it waited for a slot."""

@@ -31,7 +31,7 @@ _IDLE_S: Final = 1.0
 """How long a thread waits for another long job."""
 _SLOW_S: Final = 0.02
 _LONG_S: Final = 0.005
-"""CPU time of a job from which the next one of its session is expected to take long."""
+"""CPU time and time in host calls of a job from which on the next one of its session is expected to take long."""
 
 _TELL_S: Final = 1.0
 _TELL_AGAIN_S: Final = 60.0
@@ -297,7 +297,7 @@ class Workers(Generic[Job]):
         else:
             self.usage.charge(owner, used)
             self.gate.last_short = time.monotonic()
-        self.usage.note_step(owner, used)
+        self.usage.note_step(owner, used + ticket.called)
         if long:
             self._flush()  # a commit may have waited for the company of short jobs
 

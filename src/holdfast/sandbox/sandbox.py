@@ -84,6 +84,9 @@ class Pacer(Protocol):
     def pace(self, *, calling: bool = False) -> float:
         """Called on the thread of the step when the guest looks at the clock, and before a host call. May sleep; gives for how long."""
 
+    def returned(self) -> None:
+        """The host call is over."""
+
     def wake(self) -> None:
         """Ends the sleep: the step was told to stop. Called on any thread."""
 
@@ -354,6 +357,9 @@ class Sandbox:
         except BaseException as error:
             self._raised = error
             raise
+        finally:
+            if self.pacer is not None:
+                self.pacer.returned()
         whole = _REPLY.pack(self._now) + answer
         if len(whole) <= capacity:
             ctypes.memmove(room, whole, len(whole))
