@@ -82,6 +82,7 @@ class World:
         self._trees: dict[str, Path] = {}
         self.polite, self.hostile = (self._token(tokens, tenant) for tenant in ("polite", "hostile"))
         settings = {"log_level": "error", "access_log": "false", "worktree_roots": f"{folder}/trees/{{tenant}}"} | settings
+        settings["tenant_modules"] = "crypto, state, fs, database, exec, http"
         self.daemon = Daemon(folder, **settings)
         self.sink = _Sink()
         self.daemon.start()
