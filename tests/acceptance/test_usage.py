@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from holdfast import Holdfast, HoldfastError, Limits, Tool
+from holdfast import Capability, Holdfast, HoldfastError, Limits, Tool
 from holdfast.domain import HOUR_MS, UsageExceeded
 from holdfast.runtime import Settings
 from tests.acceptance.scenes import both, evaluate, grants, opened, scene, session
@@ -99,6 +99,28 @@ async def test_answers_come_again_when_the_hour_is_over(address: str, language: 
         assert turn.execution.status == "paused"
         await hf.executions.cancel(turn.execution.id)
         assert await evaluate(hf, here, COUNT[language]) == 4
+
+
+@scene
+async def test_code_that_is_kept_counts_as_stored(address: str) -> None:
+    async with opened(address) as hf:
+        here = await session(hf, limits=Limits(max_mb_per_hour=1))
+        await hf.executions.run_file(here, f"/* {'x' * 1_100_000} */ 1", "large.js")
+        found = await hf.sessions.get(here)
+        assert found.usage.stored_bytes == found.usage.total.bytes > 1_100_000
+        with pytest.raises(UsageExceeded):
+            await evaluate(hf, here, "1")
+
+
+@scene
+async def test_what_is_written_to_the_state_counts_by_the_hour(address: str) -> None:
+    async with opened(address) as hf:
+        here = await session(hf, limits=Limits(max_mb_per_hour=1), capabilities=[Capability("module", "state")])
+        await evaluate(hf, here, "for (let n = 0; n < 30; n++) require('state').set('k' + n, 'x'.repeat(50_000))")
+        usage = (await hf.sessions.get(here)).usage
+        assert usage.total.bytes - usage.stored_bytes > 1_500_000
+        with pytest.raises(UsageExceeded):
+            await evaluate(hf, here, "1")
 
 
 @scene

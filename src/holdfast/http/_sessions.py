@@ -74,6 +74,7 @@ async def list_sessions(
         "FILE_NOT_FOUND",
         "TEMPLATE_INACTIVE",
         "IDEMPOTENCY_CONFLICT",
+        "QUOTA_EXCEEDED",
         "WORKTREE_NOT_ALLOWED",
         "WORKTREE_NOT_FOUND",
         "LIBRARY_NOT_CACHED",
@@ -160,7 +161,7 @@ async def delete_session(
     RUN,
     list[models.Session],
     status=201,
-    errors=(*_CHANGE, "CHECKPOINT_NOT_FOUND"),
+    errors=(*_CHANGE, "CHECKPOINT_NOT_FOUND", "QUOTA_EXCEEDED"),
     example=[_examples.SESSION | {"origin": {"session_id": _examples.OTHER_ID, "checkpoint": 1}}],
     extra={"body": {"checkpoint": 1, "count": 2, "name": "try again"}},
 )

@@ -192,7 +192,9 @@ class Start(Job):
         )
         echo = [(EventType.INPUT_ECHO.value, {"text": self.source})] if self.kind is ExecutionKind.REPL else []
         work = self.work = Work(self._request(resident), execution, events=echo, reply=self.reply)
-        with core.quotas.execution(session.principal):
+        # A session that starts was admitted when it was made.
+        counted = self.kind is not ExecutionKind.STARTUP
+        with core.quotas.execution(session.principal) if counted else contextlib.nullcontext():
             return Stepper(core, resident, work).run(begin=self.durable, begun=self.told)
 
     def _request(self, resident: Resident) -> Request:

@@ -55,7 +55,7 @@ from holdfast.runtime.journal import MOST_REFUSED, settled
 from holdfast.runtime.leaving import left
 from holdfast.runtime.requests import request_as_dict
 from holdfast.runtime.resident import Resident, Rung, base_depth
-from holdfast.runtime.usage import charge, held_event, size_of, wake_at
+from holdfast.runtime.usage import charge, held_event, size_of, size_of_input, size_of_state, wake_at
 from holdfast.sandbox import (
     Abandon,
     Breached,
@@ -121,6 +121,8 @@ class Stepper:
         """The script's time, which stands still while the step runs."""
         self._time = self._now
         """Ours: when the step came to where it is now."""
+        self._state_bytes = 0
+        """Written to the state before the end of the step. What is in the state belongs to no session, and is not stored of one."""
         self._began = self._cpu = 0.0
         """CPU time: of the thread when the step began, and what the step has used."""
 
@@ -279,6 +281,7 @@ class Stepper:
             self._unwritten = error
             raise
         work.durable = True
+        self._state_bytes += size_of_state(state)
         self._stored = since + settled(begun.effects)
 
     def _runs(self) -> None:
@@ -390,7 +393,10 @@ class Stepper:
             commit.new_executions = [execution]
         else:
             commit.executions = [execution]
-        charge(commit, self._used(size_of(step, commit.asked, commit.closed)), self._time, begins=work.started is not None)
+        state_bytes = self._state_bytes + size_of_state(commit.state)
+        size = size_of(step, commit.asked, commit.closed) + state_bytes
+        size += 0 if work.started is None else size_of_input(work.started)
+        charge(commit, self._used(size), self._time, begins=work.started is not None, freed=state_bytes)
         commit.ended = work.durable or resident.begun is not None
         resident.begun = None
         commit.reply = None if work.durable else work.reply

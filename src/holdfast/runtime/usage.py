@@ -8,7 +8,7 @@ and tools, waits until then. A limit in total ends the execution that reaches it
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from holdfast.domain import (
     Event,
     EventType,
     Excess,
+    Execution,
     HoldfastError,
     Limits,
     Query,
@@ -28,7 +29,7 @@ from holdfast.domain import (
     UsageExceeded,
     hour_of,
 )
-from holdfast.store import Commit, Store, Used, family_scope, pack_events, packed
+from holdfast.store import Commit, StateWrite, Store, Used, family_scope, pack_events, packed
 
 if TYPE_CHECKING:
     from holdfast.runtime.resident import Resident
@@ -46,13 +47,25 @@ def size_of(step: Step, asked: Sequence[Query], closed: Sequence[Query]) -> int:
     return size + sum(len(packed(query.answer)) for query in closed if query.answer is not None)
 
 
+def size_of_input(execution: Execution) -> int:
+    """Return how many bytes are stored of what an execution was asked to do."""
+    given = sum(len(packed(value)) for value in (execution.args, execution.env) if value is not None)
+    return len(execution.input or "") + given
+
+
+def size_of_state(writes: Iterable[StateWrite]) -> int:
+    """Return how many bytes a commit writes to the state."""
+    return sum(len(write.key) + len(write.value or "") for write in writes)
+
+
 def charge(commit: Commit, used: Amounts, now: float, *, begins: bool = False, freed: int = 0) -> None:
     """Count what a commit uses, for its session and for all that the session belongs to."""
     session, hour = commit.session, hour_of(now)
     before = commit.used
     session.usage = session.usage.plus(used, hour, begins=begins)
     if freed:
-        session.usage = session.usage._replace(stored_bytes=max(0, session.usage.stored_bytes - freed))
+        freed = min(freed, session.usage.stored_bytes)
+        session.usage = session.usage._replace(stored_bytes=session.usage.stored_bytes - freed)
     commit.used = Used(hour, used if before is None else before.amounts.plus(used), freed)
 
 

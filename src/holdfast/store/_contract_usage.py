@@ -1,7 +1,6 @@
 """Usage: what commits add to it for tenants, tokens and families of forks, and what deletions give back."""
 
 from dataclasses import replace
-from uuid import uuid4
 
 from holdfast.domain import Amounts, Usage, VersionConflict
 from holdfast.store._contract_base import NASTY, Samples
@@ -57,11 +56,13 @@ class UsageContract(Samples):
         assert self.used(tenant_scope(kept.tenant)) == {("", False): (9, 1, 0, 0, 1), ("", True): (9, 1, 4, 300, 0)}
 
     def test_forks_count_together(self) -> None:
-        root = uuid4()
+        root = self.new_session()
         for _ in range(3):
-            fork = self.new_session(usage=Usage(root=root))
+            fork = self.new_session(usage=Usage(root=root.id))
             self.change(fork, used=Used(HOUR, Amounts(2, 1, 1, 1)))
-        assert self.used(family_scope(root))["", True] == (6, 3, 3, 3, 0)
+        assert self.used(family_scope(root.id))["", True] == (6, 3, 3, 3, 0)
+        self.store.delete_session(root.id)
+        assert self.used(family_scope(root.id)) == {}
 
     def test_hours_that_are_over_are_forgotten(self) -> None:
         session = self.new_session()

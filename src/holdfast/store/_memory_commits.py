@@ -35,7 +35,7 @@ from holdfast.domain import (
 from holdfast.store import _rows as rows
 from holdfast.store._errors import LeaseLost
 from holdfast.store._usage import Charge, commit_charges, deleted_charges
-from holdfast.store.protocol import Begun, Commit, Effect, Link, Rebased, Reply, StateRow, StateWrite
+from holdfast.store.protocol import Begun, Commit, Effect, Link, Rebased, Reply, StateRow, StateWrite, family_scope
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -352,6 +352,8 @@ class Writing:
             self._roll_back()
             raise
         self._charge(deleted_charges(tables.sessions[session_id]))
+        for charge in [charge for charge in tables.usage if charge[0] == family_scope(session_id)]:
+            del tables.usage[charge]
         tables.drop_state(session_root(session_id))
         tables.feed = [told for told in tables.feed if told[1] != session_id]
         for execution in [e.id for e in tables.executions.values() if e.session_id == session_id]:

@@ -30,7 +30,7 @@ from holdfast.store._postgresql_driver import psycopg
 from holdfast.store._postgresql_group import WITHOUT_EFFECTS, parameters
 from holdfast.store._rows import error_row, listed_sessions, reply_row, session_fixed_row, signed, state_range, state_row
 from holdfast.store._usage import deleted_charges
-from holdfast.store.protocol import Commit, Rebased, Reply
+from holdfast.store.protocol import Commit, Rebased, Reply, family_scope
 
 _STATEMENT: Final = b"holdfast_commit"
 _WITH_EFFECTS: Final = b"holdfast_commit_with_effects"
@@ -213,6 +213,7 @@ class Committer:
         (found,) = listed_sessions(cursor.execute(self._queries["get_session"], (session_id,)))
         for charge, amounts in deleted_charges(found):
             cursor.execute(self._queries["charge"], (*charge, self._shard, *amounts))
+        cursor.execute(self._queries["drop_scope"], (family_scope(session_id),))
         cursor.execute(self._queries["delete_session"], {"key": key})
         cursor.execute(self._queries["delete_states"], state_range(session_root(session_id)))
 

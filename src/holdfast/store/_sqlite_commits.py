@@ -49,7 +49,7 @@ from holdfast.store._rows import (
     step_row,
 )
 from holdfast.store._usage import Charge, charges, deleted_charges
-from holdfast.store.protocol import Commit, Rebased
+from holdfast.store.protocol import Commit, Rebased, family_scope
 
 NUMBER_BITS: Final = 28
 """The place of a query or an effect is its session's key and its number, in one integer."""
@@ -306,6 +306,7 @@ class Committer:
             raise VersionConflict("Another session was forked from this one in between.")
         (found,) = listed_sessions(cursor.execute(self._sql["get_session"], (session_id.bytes,)))
         self._charge(cursor, dict(deleted_charges(found)))
+        cursor.execute(self._sql["drop_scope"], (family_scope(session_id),))
         places = key << NUMBER_BITS, key + 1 << NUMBER_BITS
         cursor.execute(self._sql["delete_queries"], places)
         cursor.execute(self._sql["cut_journal"], places)

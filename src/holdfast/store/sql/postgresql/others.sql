@@ -12,6 +12,9 @@ FROM usage WHERE scope = %s AND hour IN (0, %s) GROUP BY member, hour
 SELECT created_by, count(*) FROM sessions
 WHERE state IN ('starting', 'running') AND tenant = %s AND owner IS DISTINCT FROM %s GROUP BY created_by
 
+-- name: drop_scope
+DELETE FROM usage WHERE scope = %s
+
 -- name: drop_usage
 WITH dropped AS (DELETE FROM usage WHERE hour > 0 AND hour < %s RETURNING 1)
 SELECT count(*) FROM dropped

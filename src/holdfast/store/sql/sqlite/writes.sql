@@ -187,6 +187,9 @@ ON CONFLICT (scope, member, hour) DO UPDATE SET
     cpu_us = cpu_us + excluded.cpu_us, steps = steps + excluded.steps, events = events + excluded.events,
     bytes = bytes + excluded.bytes, sessions = sessions + excluded.sessions
 
+-- name: drop_scope
+DELETE FROM usage WHERE scope = ?
+
 -- name: drop_usage
 DELETE FROM usage WHERE hour > 0 AND hour < ?
 
