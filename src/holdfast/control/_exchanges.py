@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from holdfast.control._family import Asked, Path
+from holdfast.control._pages import size_of_query
 from holdfast.domain import (
     CheckpointNotFound,
     EventType,
     Execution,
     ExecutionNotFound,
+    InvalidValue,
     Origin,
     Query,
     QueryKind,
@@ -24,13 +26,30 @@ from holdfast.domain import (
 from holdfast.runtime import branches
 from holdfast.store import Store
 
-_PAGE: Final = 1_000
+_PAGE: Final = 100
+_LARGEST: Final = 32 << 20
+"""The most characters of all that a run asked and was answered."""
 
 
 def exchanges(store: Store, execution: Execution) -> list[Asked]:
-    """What a run asked, open or not; neither the clock nor the forks themselves. Called on a thread."""
-    found = sorted(_walk(store, _lineage(store, execution), ()), key=lambda one: (one[1].asked_at, one[0], one[1].number))
+    """What a run asked, open or not; neither the clock nor the forks themselves. Called on a thread.
+
+    Raises `InvalidValue` if that is too much to be told at once.
+    """
+    walked = _bounded(_walk(store, _lineage(store, execution), ()))
+    found = sorted(walked, key=lambda one: (one[1].asked_at, one[0], one[1].number))
     return [Asked(branch_query_id(path, query.number), query) for path, query in found]
+
+
+def _bounded(walked: Iterable[tuple[Path, Query]]) -> Iterator[tuple[Path, Query]]:
+    left = _LARGEST
+    for path, query in walked:
+        left -= size_of_query(query)
+        if left < 0:
+            raise InvalidValue(
+                f"what this run asked and was answered has more than {_LARGEST} characters; list its queries instead"
+            )
+        yield path, query
 
 
 def _walk(store: Store, queries: Iterable[Query], path: Path) -> Iterator[tuple[Path, Query]]:

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._pages import bounded, size_of_execution
 from holdfast.control._tenancy import TenantRuntime
 from holdfast.domain import (
     Budget,
@@ -241,11 +243,12 @@ class Executions:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Execution]:
-        """Newest first."""
+        """Newest first. A page of large ones has fewer than `limit`."""
         statuses = [] if status is None else [_given.word(ExecutionStatus, status)]
         session_id = None if session is None else parse_id(session, "session")
-        listed = self._runtime.store.list_executions
-        return await self._runtime.call(listed, session_id, statuses=statuses, **_given.page(limit, after))
+        wanted = partial(self._runtime.store.list_executions, session_id, statuses=statuses)
+        page = _given.page(limit, after)
+        return await self._runtime.call(lambda: bounded(wanted, size_of_execution, **page))
 
     async def events(
         self, execution: UUID | str, *, after_seq: int = 0, limit: int = 1000, max_bytes: int | None = None

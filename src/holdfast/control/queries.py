@@ -1,11 +1,13 @@
 """Queries: what paused executions wait for, and the answers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from holdfast.control import _given
 from holdfast.control._once import Once
+from holdfast.control._pages import bounded, size_of_query
 from holdfast.control._tenancy import TenantRuntime
 from holdfast.control.executions import Executions
 from holdfast.domain import Answer, Given, InvalidValue, PendingQueries, Query, QueryKind, QueryState, parse_id, parse_query_id
@@ -136,15 +138,16 @@ class Queries:
         limit: int = 50,
         after: str | None = None,
     ) -> Page[Query]:
-        """Oldest first; by default those that are open, of all sessions."""
-        return await self._runtime.call(
+        """Oldest first; by default those that are open, of all sessions. A page of large ones has fewer than `limit`."""
+        wanted = partial(
             self._runtime.store.list_queries,
             None if session is None else parse_id(session, "session"),
             execution_id=None if execution is None else parse_id(execution, "execution"),
             states=_given.words(QueryState, states, "states"),
             kinds=_given.words(QueryKind, kinds, "kinds"),
-            **_given.page(limit, after),
         )
+        page = _given.page(limit, after)
+        return await self._runtime.call(lambda: bounded(wanted, size_of_query, **page))
 
 
 async def bound(

@@ -26,6 +26,7 @@ from holdfast.domain import (
     replies,
 )
 from holdfast.runtime import AddNote, branches, count_notes, notes_of
+from holdfast.sandbox import jsontext
 from holdfast.store import Reply, StrategyFigures
 
 _HINT: Final = 100
@@ -33,6 +34,7 @@ _MOST_CHARS: Final = 100_000
 _FEW: Final = 5
 _DAY_MS: Final = 86_400_000
 _OURS: Final = frozenset({"prompt", "question", "name", "system"})
+_compact: Final = json.JSONEncoder(ensure_ascii=False).encode
 _AWKWARD: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 Json = dict[str, Any]
 
@@ -164,7 +166,7 @@ def _cut(whole: Json, max_chars: int) -> Json:
     exchanges: list[Json] = whole["transcript"]
     left, kept = max_chars, 0
     for exchange in reversed(exchanges):
-        left -= len(json.dumps(exchange, ensure_ascii=False))
+        left -= len(jsontext.dumps(exchange, _compact))
         if max_chars and left < 0:
             break
         kept += 1
@@ -206,8 +208,8 @@ def _jsonl(whole: Json) -> str:
 
 def _json_line(value: Json) -> str:
     """One line that can be written to any file: what many take for the end of a line is escaped, and so are halves of characters."""
-    text = json.dumps(value, ensure_ascii=False)
-    return (json.dumps(value) if _AWKWARD.search(text) else text) + "\n"
+    text = jsontext.dumps(value, _compact)
+    return (jsontext.dumps(value, json.dumps) if _AWKWARD.search(text) else text) + "\n"
 
 
 def _markdown(whole: Json) -> str:

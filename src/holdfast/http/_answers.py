@@ -8,15 +8,23 @@ from typing import Any, Final
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
+from holdfast.sandbox import jsontext
+
 _JSON: Final = b"application/json"
 
 
 def encoded(plain: Any) -> bytes:
     """Plain values as JSON. What has no place in JSON (NaN, half of a surrogate pair) becomes null or a replacement character."""
     try:
-        return to_json(plain, inf_nan_mode="null")
-    except PydanticSerializationError:  # half a pair, or nested deeper than this serialiser goes
+        if jsontext.is_short(plain):
+            return to_json(plain, inf_nan_mode="null")
+        return jsontext.dumps(plain, _text).encode()  # without holding the interpreter lock
+    except (PydanticSerializationError, ValueError):  # half a pair, or nested deeper than this serialiser goes
         return json.dumps(_mended(plain), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _text(plain: Any) -> str:
+    return to_json(plain, inf_nan_mode="null").decode()
 
 
 def _mended(plain: Any) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.domain import Event
+from holdfast.sandbox import jsontext
 from holdfast.store.protocol import ToldStep
 
 Skipped = tuple[str | None, int] | None
@@ -35,7 +36,7 @@ class Room:
             return []
         if size is None or size > self._left:
             for count, event in enumerate(events):
-                self._left -= _size(event)
+                self._left -= jsontext.size_of(event)
                 if self._left <= 0:
                     self.is_full = True
                     return events[: count + 1]
@@ -43,22 +44,6 @@ class Room:
         self._left -= size
         self.is_full = self._left <= 0
         return events
-
-
-def _size(event: Event) -> int:
-    """About as many characters as an event has as JSON."""
-    size, stack = 40, [event.payload]
-    while stack:
-        one: Any = stack.pop()
-        size += 8
-        if isinstance(one, str):
-            size += len(one)
-        elif isinstance(one, dict):
-            stack += one
-            stack += one.values()
-        elif isinstance(one, list | tuple):
-            stack += one
-    return size
 
 
 def fitted(step: ToldStep, room: Room, size: int | None = None) -> ToldStep:
