@@ -231,15 +231,10 @@ class Postgresql:
                 "Run the script that `holdfast database lockdown` prints"
             )
             raise HostError(message, code="ROLE_NOT_ALLOWED")
-        values = self._pinned()
-        self._check = _Statement("", values, _CHECK_NAME)
-        self._do([_Statement(role.CHECK, None, _CHECK_NAME)])
+        pinned = self._do([_given(role.PINNED, ())]).rows[0]["values"]
+        self._do([_Statement(role.check_of(pinned), None, _CHECK_NAME)])
+        self._check = _Statement("", (), _CHECK_NAME)
         self._reported = [self._server.parameter_status(name) for name in role.REPORTED]
-
-    def _pinned(self) -> list[Parameter]:
-        """The settings that matter, as they are now."""
-        values = self._do([_given(role.PINNED, ())]).rows[0]["values"]
-        return [parameter(value) for value in values]
 
     # ---- a statement ---------------------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 Three questions, all answered by the server itself. Whether the role is more than an ordinary one (`ROLE`): then it is refused. Whether it
 is locked (`REACHABLE`): whether everything that reaches beyond its own tables was revoked by whoever owns the server, with the script that
-`lockdown` prints. And after each statement, in the same transaction: whether a setting that matters is another one than before (`CHECK`).
+`lockdown` prints. And after each statement, in the same transaction: whether a setting that matters has changed (`check_of`).
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 HARMLESS: Final = (
@@ -85,21 +86,28 @@ _PINNED: Final = (
     "standard_conforming_strings", "backslash_quote", "client_encoding", "search_path", "role", "session_authorization", "row_security",
     "statement_timeout", "lock_timeout", "transaction_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout",
     "default_transaction_read_only", "default_transaction_isolation", "session_replication_role", "bytea_output", "datestyle",
-    "intervalstyle", "work_mem", "temp_buffers", "hash_mem_multiplier", "max_parallel_workers_per_gather", "default_tablespace",
-    "temp_tablespaces", "client_min_messages", "xmloption", "transform_null_equals", "array_nulls",
+    "intervalstyle", "work_mem", "temp_buffers",
 )  # fmt: skip
 _VALUES: Final = ", ".join(f"current_setting('{name}', true)" for name in _PINNED)
 PINNED: Final = f"SELECT to_json(ARRAY[{_VALUES}]::text[]) AS values"
-_SAME: Final = " AND ".join(f"current_setting('{name}', true) IS NOT DISTINCT FROM ${at}" for at, name in enumerate(_PINNED, 1))
-CHECK: Final = f"SELECT 1 / (CASE WHEN {_SAME} THEN 1 ELSE 0 END)"
-"""An error if a setting has changed: in the same transaction as the statement before it, which is undone then. Its own text has nothing in
-it that could be read in two ways."""
-
 REPORTED: Final = (
     b"standard_conforming_strings", b"client_encoding", b"session_authorization", b"is_superuser", b"DateStyle", b"IntervalStyle",
     b"default_transaction_read_only", b"search_path",
 )  # fmt: skip
 """Settings of which the server itself tells when they change, if its version does."""
+
+
+def check_of(values: Sequence[str | None]) -> str:
+    """Return the statement that fails if a pinned setting is another one than these.
+
+    It is sent with each statement, in the same transaction, which fails with it. The server prepares it once, while settings are as they
+    were set: no later one changes how its text is read.
+    """
+    pinned = zip(_PINNED, values, strict=True)
+    same = " AND ".join(
+        f"current_setting('{name}', true) IS NOT DISTINCT FROM {_literal(value)}" for name, value in pinned if value is not None
+    )
+    return f"SELECT 1 / (CASE WHEN {same} THEN 1 ELSE 0 END)"
 
 
 def lockdown(role: str, schema: str) -> str:
