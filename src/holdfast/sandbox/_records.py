@@ -123,13 +123,13 @@ def _error(fields: dict[str, Any]) -> ScriptError:
 
 
 def _event(record: Any) -> Event:
+    if type(record) is list and len(record) == 3 and record[0] == "console" and type(record[1]) is type(record[2]) is str:
+        return Event("console", {"level": record[1], "text": record[2]})  # most are
     kind = _checked(record)[0]
     if kind not in _EVENTS or (kind in ("query", "cancelled") and not _is_id(record[1])):
         raise GuestFault("the guest left an event that makes no sense")
     if kind == "query":
         return Event(kind, {"id": record[1], "kind": record[2], "payload": record[3]})
-    if kind == "console":
-        return Event(kind, {"level": record[1], "text": record[2]})
     if kind == "cancelled":
         return Event(kind, {"id": record[1]})
     return Event(kind, record[1])  # "unhandled": the error
