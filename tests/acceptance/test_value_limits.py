@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import EffectKind, Function, Limits
+from holdfast.sandbox import Image, Template
+from holdfast.store import StoreDamaged
 
 from .scenes import evaluate, grants, opened, scene, session
 
@@ -95,3 +97,34 @@ async def test_a_result_that_no_limit_of_output_holds_back_is_a_breach() -> None
         assert done.error is not None
         assert "max_output_kb" in done.error["message"]
         assert await evaluate(hf, here, "1 + 1") == 2
+
+
+def test_a_memory_that_is_that_of_no_guest_is_an_error_of_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a script might leave one that has found a way to write where it must not."""
+
+    @scene
+    async def tampered() -> None:
+        async with opened("memory:") as hf:
+            here, other = await session(hf), await session(hf)
+            await hf.executions.run(here, "await ask('Go?')")
+            monkeypatch.setattr(Template, "thaw", _thawed_wrongly)
+            for slot in hf.executions._runtime._runtime._dispatcher._slots.values():
+                if slot.resident is not None:
+                    slot.resident.hibernate()
+            with pytest.raises(StoreDamaged, match="checkpoint"):
+                await hf.queries.answer(here, "yes")
+            assert await evaluate(hf, other, "1 + 1") == 2
+
+    tampered()
+
+
+def _thawed_wrongly(template: Template, image: Image, **options: Any) -> Any:
+    """A sandbox whose control block points anywhere."""
+    at = template.guest.control_at
+    page = bytearray(image.page(at // 4096))
+    page[at % 4096 + 4 : at % 4096 + 24] = b"\xff" * 20
+    wrong = Image(template, image.size, image.pages | {at // 4096: bytes(page)}, image.label)
+    return _thaw(template, wrong, **options)
+
+
+_thaw = Template.thaw

@@ -11,7 +11,7 @@ from holdfast.domain import Execution, ExecutionStatus, Origin, Query, QueryKind
 from holdfast.runtime.effects import EffectKind, Function
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.shelf import Shelved
-from holdfast.sandbox import Image, ImageError, Sandbox
+from holdfast.sandbox import GuestFault, Image, ImageError, Sandbox
 from holdfast.store import Begun, Link, Loaded, StoreDamaged
 
 _BUDGET: Final = "holdfast.budget"
@@ -94,11 +94,14 @@ class Resident:
         return self._ladder
 
     def awake(self) -> Sandbox:
-        """The sandbox, thawed if it has to be."""
+        """The sandbox, thawed if it has to be. Raises `StoreDamaged` if its image is that of no guest."""
         if self.sandbox is None or self.sandbox.closed:
             template, limits, ladder = self.shelved.template, self.shelved.limits, self.ladder
             if ladder:
-                self.sandbox = template.thaw(ladder[-1].image, limits=limits, host=self.journal)
+                try:
+                    self.sandbox = template.thaw(ladder[-1].image, limits=limits, host=self.journal)
+                except (ImageError, GuestFault) as error:
+                    raise image_damaged(ladder[-1].at) from error
             else:
                 self.sandbox = template.create(limits=limits, host=self.journal, seed=self.session.seed)
         return self.sandbox

@@ -54,7 +54,7 @@ from holdfast.runtime.asking import Asking
 from holdfast.runtime.journal import MOST_REFUSED, settled
 from holdfast.runtime.leaving import left
 from holdfast.runtime.requests import request_as_dict
-from holdfast.runtime.resident import Resident, Rung, base_depth
+from holdfast.runtime.resident import Resident, Rung, base_depth, image_damaged
 from holdfast.runtime.usage import charge, held_event, size_of, size_of_input, size_of_state, wake_at
 from holdfast.sandbox import (
     Abandon,
@@ -482,7 +482,10 @@ class Stepper:
         resident.hibernate()
         drop = work.started is None and not isinstance(outcome, Dropped)
         if drop:
-            self._take(resident.awake().step(Abandon(), now=self._now))
+            try:
+                self._take(resident.awake().step(Abandon(), now=self._now))
+            except GuestFault as error:  # what it stands at is no state that anything can go on from
+                raise image_damaged(resident.ladder[-1].at) from error
         elif resident.journal.refused:  # a fault of the host tells nothing of the step that it ended
             self._tell_refused()
         why, status = described(outcome)
