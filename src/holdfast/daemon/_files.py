@@ -36,6 +36,20 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
+def own_folder(folder: Path) -> None:
+    """Make a folder in the data directory for the user that the daemon runs as, also if root makes it. One that is there stays as it is."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    if sys.platform != "win32":
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _give_to_owner(handle, folder.parent)
+        finally:
+            os.close(handle)
+
+
 def _give_to_owner(handle: int, folder: Path) -> None:
     """What root makes in another user's folder is for that user: a daemon must be able to read what an administrator's command wrote.
 

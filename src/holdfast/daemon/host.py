@@ -177,6 +177,7 @@ class _Host:
                 return
             self._note(hf, "daemon start")
             self._move_spool(hf)
+            await hf.auditor.flush()
             watching = [asyncio.create_task(self._watch_recovery(hf)), asyncio.create_task(self._watch_tokens(hf))]
             try:
                 yield hf

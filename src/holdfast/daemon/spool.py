@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.daemon._files import take_lock
+from holdfast.daemon._files import own_folder, take_lock
 from holdfast.domain import AuditEntry
 
 _LARGEST: Final = 1 << 24
@@ -21,10 +21,10 @@ _TEXTS: Final = frozenset(AuditEntry.__dataclass_fields__) - {"at", "status", "c
 
 
 class AuditSpool:
-    """The file `audit.spool` of a data directory. Whoever uses it has it locked."""
+    """The file `audit/spool` of a data directory. Whoever uses it has it locked."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "audit.spool"
+        self._path = folder / "audit" / "spool"
 
     def append(self, action: str, object_type: str, object_id: str, *, tenant: str) -> None:
         """Append an entry for something that this user did on this machine, durably."""
@@ -39,6 +39,7 @@ class AuditSpool:
             "surface": "cli",
             "address": "local",
         }
+        own_folder(self._path.parent)
         with self._held() as handle:
             if os.lseek(handle, 0, os.SEEK_END) < _LARGEST:
                 os.write(handle, json.dumps(entry).encode() + b"\n")

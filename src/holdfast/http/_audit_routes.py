@@ -1,12 +1,12 @@
 """The audit log, for administrators."""
 
+from calendar import monthrange
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Query
 
 from holdfast.control import plain
-from holdfast.domain import InvalidValue
 from holdfast.http import _examples
 from holdfast.http._answers import Json
 from holdfast.http._call import ADMIN
@@ -17,7 +17,7 @@ from holdfast.http.models import _ops as models
 routes: Final = Routes("operations")
 
 _TIME: Final = (
-    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"^(19|20|21)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     r"(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?$"
 )
 
@@ -58,10 +58,10 @@ async def list_audit(
 
 
 def _milliseconds(moment: str | None) -> int | None:
+    """A time that fits the pattern. The 31st of a month that has none is its last day."""
     if moment is None:
         return None
-    try:
-        found = datetime.fromisoformat(moment)
-        return max(0, int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
-    except (ValueError, OverflowError):  # such as the 30th of February
-        raise InvalidValue(f"there is no such time as {moment!r}") from None
+    year, month, day = int(moment[:4]), int(moment[5:7]), int(moment[8:10])
+    last = min(day, monthrange(year, month)[1])
+    found = datetime.fromisoformat(f"{moment[:8]}{last:02}{moment[10:]}")
+    return max(0, int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000))
