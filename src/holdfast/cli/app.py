@@ -26,6 +26,7 @@ from holdfast.cli.commands import (
     quota,
     serve,
     session,
+    store,
     strategy,
     strategy_run,  # noqa: F401  # adds to the group of strategies
     template,
@@ -84,6 +85,7 @@ def built() -> typer.Typer:
     app.add_typer(transcript.app, name="transcript")
     app.add_typer(libs.app, name="libs")
     app.add_typer(database.app, name="database")
+    app.add_typer(store.app, name="store")
     app.add_typer(ops.app, name="ops")
     app.add_typer(quota.app, name="quota")
     app.add_typer(audit.app, name="audit")

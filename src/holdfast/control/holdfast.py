@@ -53,6 +53,7 @@ from holdfast.runtime import (
     pruning_of,
 )
 from holdfast.runtime.core import Core
+from holdfast.runtime.keys import keep_secret
 from holdfast.runtime.resident import Resident
 from holdfast.sandbox import cache_directory
 from holdfast.store import Store, StoreUnknown, open_store
@@ -319,7 +320,7 @@ class Holdfast:
     async def secret(self, name: str) -> bytes:
         """32 random bytes that the store keeps under this name: the same in every process, and after a restart."""
         runtime = self._opened()
-        return await runtime.call(runtime.store.secret, f"shared {name}", os.urandom(32))
+        return await runtime.call(keep_secret, runtime.store, f"shared {name}", os.urandom(32))
 
     def observe(self, observer: Observer) -> None:
         """Has every step of this process told to `observer`, on the event loop, after it is durable: its execution and its events. It must

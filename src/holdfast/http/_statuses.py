@@ -77,6 +77,7 @@ STATUSES: Final[dict[str, int]] = {
     "STORE_READ_ONLY": 503,
     "STORE_DAMAGED": 503,
     "STORE_TOO_NEW": 503,
+    "STORE_IN_USE": 503,
     "STORE_UNKNOWN": 503,
     # a fault of ours
     INTERNAL: 500,

@@ -194,8 +194,11 @@ def check_whole(loaded: Loaded) -> None:
     is_whole = True
     if session.state is SessionState.PAUSED:
         is_whole = execution is not None and execution.status is ExecutionStatus.PAUSED
+        is_whole = is_whole and (bool(loaded.open) or session.wake_at is not None)
     if begun is not None:
         is_whole = execution is not None and execution.id == begun.execution_id
+    asked = (query.guest_id for query in loaded.open if query.kind is not QueryKind.TIMER)
+    is_whole = is_whole and all(guest_id is not None and guest_id > 0 for guest_id in asked)
     if not is_whole or any(query.number > session.queries for query in loaded.open):
         raise records_damaged(session.id)
 

@@ -123,6 +123,16 @@ class Shelf:
             self._baked.append(self._templates.setdefault((guest.digest, template.digest), template))
         return guest.digest, template.digest, startup
 
+    def baked_with(self, guest: Guest, spec: TemplateSpec, packages: Sequence[SourceFile] = ()) -> Template:
+        """A template baked with a certain guest, as `bake` does, and kept nowhere."""
+        libraries = [Source(file.filename, file.text) for file in (*packages, *spec.libraries)]
+        return bake(guest, spec, libraries, _modules(spec, {}, ()))[0]
+
+    @staticmethod
+    def language(spec: TemplateSpec) -> Language:
+        """The language of a template. `InvalidValue` if there is none of this name."""
+        return _language(spec)
+
     def is_current(self, version: TemplateVersion) -> bool:
         """Whether a version was baked, with the guest that it would be baked with now."""
         return version.guest == self._newest(version.spec).digest
@@ -192,11 +202,11 @@ class Shelf:
             guest = self._guests.get(version.guest)
             if guest is None:
                 language = _language(version.spec)
-                guest = self._guests[version.guest] = Guest(self.engine, language, self._blob(version.guest))
-            known = self._templates[version.guest, version.baked] = Template(guest, self._blob(version.baked))
+                guest = self._guests[version.guest] = Guest(self.engine, language, self.blob(version.guest))
+            known = self._templates[version.guest, version.baked] = Template(guest, self.blob(version.baked))
         return known
 
-    def _blob(self, digest: bytes) -> bytes:
+    def blob(self, digest: bytes) -> bytes:
         packed = self._store.get_blob(digest)
         if packed is None:
             raise GuestMissing().with_details(kind="blob", id=digest.hex())

@@ -7,6 +7,7 @@ query, which says that it is damaged, and leaves out what is of no use without i
 
 import functools
 import logging
+import time
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, Final, ParamSpec, TypeVar
@@ -28,6 +29,7 @@ from holdfast.domain import (
 from holdfast.store._errors import StoreDamaged, StoreError
 
 _log: Final = logging.getLogger("holdfast.store")
+_QUIET_S: Final = 600
 Given = ParamSpec("Given")
 Record = TypeVar("Record")
 Row = tuple[Any, ...]
@@ -91,9 +93,14 @@ def confined(
 
 
 def log_damage(error: Exception) -> None:
-    """Log what is damaged, once for each time that it is met."""
+    """Log what is damaged. Lists are read again and again, so the same is logged once in ten minutes."""
     details = getattr(error, "details", {})
-    _log.error("store.damaged kind=%s id=%s", details.get("kind", "?"), details.get("id", "?"))
+    _log_once(str(details.get("kind", "?")), str(details.get("id", "?")), int(time.monotonic() // _QUIET_S))
+
+
+@functools.lru_cache(4096)
+def _log_once(kind: str, name: str, period: int) -> None:
+    _log.error("store.damaged kind=%s id=%s", kind, name)
 
 
 # ---- what a whole record has ---------------------------------------------------------------------------------------------------------
@@ -237,7 +244,7 @@ def query_placeholder(session_id: UUID, row: Row) -> Query:
 
 def lost_events(first_seq: object, session: object) -> list[Event]:
     """Return the event that stands for those of a step which cannot be read."""
-    _log.error("store.damaged kind=events id=%s", session)
+    _log_once("events", str(session), int(time.monotonic() // _QUIET_S))
     message = "the events of this step are damaged in the store"
     payload = {"level": "error", "code": StoreDamaged.code, "message": message}
     return [Event(max(_number(first_seq), 1), 0, EventType.SYSTEM.value, payload)]

@@ -7,6 +7,7 @@ HoldfastError
     ├── StoreReadOnly      it cannot be written
     ├── StoreDamaged       its content cannot be read
     ├── StoreTooNew        a newer version of Holdfast has written it
+    ├── StoreInUse         others use it, and this needs it alone
     ├── StoreUnknown       the address names no kind of store
     └── LeaseLost          another process has taken the session over
 
@@ -51,6 +52,12 @@ class StoreTooNew(StoreError):
     """The store was written by a newer version of Holdfast. Upgrade Holdfast to open it."""
 
     code = "STORE_TOO_NEW"
+
+
+class StoreInUse(StoreError):
+    """Other processes use this store. Stop them first."""
+
+    code = "STORE_IN_USE"
 
 
 class StoreUnknown(StoreError):

@@ -77,13 +77,13 @@ class SessionReads:
                 raise SessionNotFound
             return listed_sessions([row])[0]
 
-    def close_damaged(self, session_id: UUID, at: int) -> None:
+    def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
         with self._file.write() as writing:
             row = writing.execute(self._sql["session_key"], (session_id.bytes,)).fetchone()
             if row is None:
                 raise SessionNotFound
             places = row[0] << NUMBER_BITS, row[0] + 1 << NUMBER_BITS
-            writing.execute(self._sql["close_damaged"], {"at": at, "key": row[0]})
+            writing.execute(self._sql["close_damaged"], {"at": at, "key": row[0], "state": state.value})
             writing.execute(self._sql["end_damaged"], {"at": at, "session": row[0], "error": DAMAGED_ERROR})
             writing.execute(self._sql["cancel_damaged"], (at, *places))
             writing.execute(self._sql["cut_journal"], places)

@@ -206,7 +206,7 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
     def show_session(self, session_id: UUID) -> Session:
         return self.get_session(session_id)
 
-    def close_damaged(self, session_id: UUID, at: int) -> None:
+    def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
         self.get_session(session_id)  # nothing is ever damaged here
 
     def load(self, session_id: UUID) -> Loaded:

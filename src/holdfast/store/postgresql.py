@@ -79,6 +79,17 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         """Let writes fail at once while the server is away: the process is about to end."""
         self._connections.stop_waiting()
 
+    dialect: Final = "postgresql"
+
+    def maintain(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement of maintenance, which marks its values as `%s`: see `holdfast.store.repair`."""
+
+        def work(connection: Connection) -> list[Row]:
+            done = connection.execute(statement, tuple(values), binary=True)
+            return done.fetchall() if done.description else []
+
+        return self._connections.write(work)
+
     def close(self) -> None:
         self._connections.close()
 
@@ -225,8 +236,9 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
     def show_session(self, session_id: UUID) -> Session:
         return _rows.listed_sessions([_found(self._row("get_session", (session_id,)), SessionNotFound)])[0]
 
-    def close_damaged(self, session_id: UUID, at: int) -> None:
-        if not self._write("close_damaged", {"id": session_id, "at": at, "error": DAMAGED_ERROR}):
+    def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
+        values = {"id": session_id, "at": at, "error": DAMAGED_ERROR, "state": state.value}
+        if not self._write("close_damaged", values):
             raise SessionNotFound
 
     def load(self, session_id: UUID) -> Loaded:

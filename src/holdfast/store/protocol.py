@@ -297,8 +297,11 @@ class Store(Protocol):
     def show_session(self, session_id: UUID) -> Session:
         """As `get_session`; if its record is damaged, the placeholder that lists have of it. `SessionNotFound`."""
 
-    def close_damaged(self, session_id: UUID, at: int) -> None:
-        """Close a session whose records cannot be read, whatever state it is in: what runs or waits in it ends. `SessionNotFound`."""
+    def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
+        """Close a session whose records cannot be read, whatever state it is in: what runs or waits in it ends. `SessionNotFound`.
+
+        With the state `crashed` it can be rewound.
+        """
 
     def load(self, session_id: UUID) -> Loaded:
         """A session and its present. `SessionNotFound`."""

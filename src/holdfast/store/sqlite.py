@@ -69,6 +69,13 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
         """The file. Others lie beside it while the store is open."""
         return self._file.path
 
+    dialect: Final = "sqlite"
+
+    def maintain(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Run a statement of maintenance, which marks its values as `%s`: see `holdfast.store.repair`."""
+        with self._file.write() as writing:
+            return writing.execute(statement.replace("%s", "?"), tuple(values)).fetchall()
+
     def close(self) -> None:
         self._file.close()
 

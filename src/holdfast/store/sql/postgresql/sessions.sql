@@ -71,7 +71,7 @@ ORDER BY w.hop
 -- name: close_damaged
 WITH gone AS (
     UPDATE sessions SET
-        state = 'closed', closed_at = %(at)s, updated_at = %(at)s, wake_at = NULL, owner = NULL, token = 0, begun = NULL,
+        state = %(state)s::text, closed_at = CASE WHEN %(state)s::text = 'closed' THEN %(at)s::bigint END, updated_at = %(at)s, wake_at = NULL, owner = NULL, token = 0, begun = NULL,
         version = greatest(version, 0) + 1, fence = greatest(fence, 0) + 1
     WHERE id = %(id)s RETURNING key
 ), ended AS (

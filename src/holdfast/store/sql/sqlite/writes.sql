@@ -91,7 +91,7 @@ FROM steps WHERE session = :session AND number = :number AND depth IS NOT NULL
 
 -- name: close_damaged
 UPDATE sessions SET
-    state = 'closed', closed_at = :at, updated_at = :at, wake_at = NULL, owner = NULL, token = 0,
+    state = :state, closed_at = iif(:state = 'closed', :at, NULL), updated_at = :at, wake_at = NULL, owner = NULL, token = 0,
     version = CASE WHEN typeof(version) = 'integer' THEN max(version, 0) + 1 ELSE 1 END,
     fence = CASE WHEN typeof(fence) = 'integer' THEN max(fence, 0) + 1 ELSE 1 END
 WHERE key = :key
