@@ -51,6 +51,7 @@ from holdfast.runtime._errors import HostFailed, LimitExceeded, ReplayDiverged, 
 from holdfast.runtime._given_up import Crashed, Dropped, described
 from holdfast.runtime._plain import plain
 from holdfast.runtime.asking import Asking
+from holdfast.runtime.fair import Owner
 from holdfast.runtime.journal import MOST_REFUSED, settled
 from holdfast.runtime.leaving import left
 from holdfast.runtime.requests import request_as_dict
@@ -153,7 +154,9 @@ class Stepper:
         outcome = self._run()
         if self._waited:
             self._put(EventType.SYSTEM.value, saying.slowed_down(self._waited))
-        self._cpu = time.thread_time() - self._began + self._resident.charged
+        self._cpu = time.thread_time() - self._began + resident.charged
+        if resident.charged:  # the scheduler counts this thread alone
+            self._core.watch.usage.charge(Owner(resident.session.principal, resident.id), resident.charged)
         return self._commit(outcome)
 
     # ---- running -------------------------------------------------------------------------------------------------------------------
