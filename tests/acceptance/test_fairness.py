@@ -33,6 +33,9 @@ class Sleepy:
         time.sleep(1.5)
         return time.monotonic() - began
 
+    def computing(self) -> None:
+        raise AssertionError("nothing is called")
+
     def returned(self) -> None:
         raise AssertionError("nothing is called")
 

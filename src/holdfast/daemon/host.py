@@ -5,7 +5,6 @@ whose address is taken touches no session. At the end the store is closed after 
 """
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.control import Holdfast
+from holdfast.daemon._collecting import Collector
 from holdfast.daemon._errors import ConfigInvalid, DaemonError, TokenNeeded
 from holdfast.daemon._files import OTHERS_WRITE, private_folder
 from holdfast.daemon._masking import masked
@@ -43,7 +43,6 @@ _FILES: Final = 65_536
 _SAME_S: Final = 0.2  # a terminal and a supervisor may both pass the same one on
 _LOOK_S: Final = 1.0
 _LOOK_AT_TOKENS_S: Final = 0.5
-_COLLECT: Final = (50_000, 20, 100)
 
 
 async def run(
@@ -77,23 +76,12 @@ def serve(loaded: Loaded, make_app: MakeApp, *, ready: Callable[[str], None] | N
         from uvloop import new_event_loop as factory
 
     def started(url: str) -> None:
-        _collect_rarely()
+        Collector().start()
         if ready is not None:
             ready(url)
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(run(loaded.config, make_app, ready=started, reload=lambda: loaded.again().config, protected=loaded.files))
-
-
-def _collect_rarely() -> None:
-    """Keeps the garbage collector from stopping all threads for long.
-
-    What is loaded by now stays, so no collection need look at it. Few objects of a daemon are in cycles, while scripts that say much make
-    very many objects that are not: a collection after every 700 of them, as by default, would take a third of the time.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT)
 
 
 def _data_dir(config: Config) -> Path:

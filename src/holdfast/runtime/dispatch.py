@@ -140,7 +140,11 @@ class Dispatcher:
         self._owners: OrderedDict[UUID, Principal] = OrderedDict()
         """Principals of the sessions that were loaded last, for the order of jobs; worker threads add to it."""
         self.workers: Workers[tuple[Slot, Task]] = Workers(
-            self._work, core.committer.flush, core.begin_after_ms, lambda work: self._owner(work[0])
+            self._work,
+            core.committer.flush,
+            core.begin_after_ms,
+            lambda work: self._owner(work[0]),
+            lambda work: work[1].job.executes,
         )
         self._lanes: Lanes[tuple[Slot, Task]] = Lanes(self._loop, self._again)
         self.recovered = 0

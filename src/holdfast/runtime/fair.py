@@ -74,7 +74,7 @@ class Usage:
     def note_step(self, owner: Owner, seconds: float) -> None:
         """Remembers how long a job of a session took."""
         before = self._typical.get(owner.session)
-        self._typical[owner.session] = (seconds if before is None else before[1], seconds)
+        self._typical[owner.session] = (0.0 if before is None else before[1], seconds)
         if len(self._typical) > _MOST_KEPT:
             for session in list(self._typical)[: _MOST_KEPT // 2]:
                 self._typical.pop(session, None)

@@ -49,6 +49,7 @@ class Ticket:
         """Since when it holds its slot, or waits for one."""
         self.calling = self.cpu = 0.0
         """Since when it is in a host call, and the CPU time of its thread then."""
+        self.computes = False
         self.called = 0.0
         """Seconds in host calls that are over."""
         self.queued = self.slept = queued
@@ -76,7 +77,11 @@ class Ticket:
     def returned(self) -> None:
         """The host call is over."""
         self.called += time.monotonic() - self.calling
-        self.calling = 0.0
+        self.calling, self.computes = 0.0, False
+
+    def computing(self) -> None:
+        """The host call has others compute for it, such as the helper process of a database: it needs its slot."""
+        self.computes = True
 
     def has_run(self, now: float) -> float:
         """Seconds since it began, without those in which it waited for a slot."""
@@ -188,7 +193,7 @@ class Gate:
 
     def _is_idle(self, ticket: Ticket, now: float) -> bool:
         calling = ticket.calling
-        if not calling or now - calling < _CALLING_S:
+        if not calling or now - calling < _CALLING_S or ticket.computes:
             return False
         return ticket.cpu_time() - ticket.cpu < _IDLE * (now - calling)
 

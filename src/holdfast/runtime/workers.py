@@ -44,7 +44,8 @@ _Found = tuple[Owner, tuple[Job, float]]
 class Workers(Generic[Job]):
     """A pool of threads that call `run` with jobs, in turns by owner.
 
-    `run` gives the CPU seconds that a job used; `owner` says whose it is, as far as is known.
+    `run` gives the CPU seconds that a job used; `owner` says whose it is, as far as is known; `executes` whether it runs a script, since
+    only those take long.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class Workers(Generic[Job]):
         flush: Callable[[], None],
         begin_after_ms: float,
         owner: Callable[[Job], Owner],
+        executes: Callable[[Job], bool] = lambda job: True,
         usage: Usage | None = None,
     ) -> None:
         self._run, self._flush, self._begin_after, self._owner = run, flush, begin_after_ms / 1000, owner
+        self._executes = executes
         self.usage = usage or Usage()
         self.gate = Gate(self.usage, self._detach)
         self._short: FairQueue[tuple[Job, float]] = FairQueue(self.usage.of)
@@ -86,7 +89,7 @@ class Workers(Generic[Job]):
         owner = self._owner(job)
         now = time.monotonic()
         with self._lock:
-            if self._is_long(owner):
+            if self._executes(job) and self._is_long(owner):
                 self._long.push(owner, (job, now))
                 if self._idle:
                     self._long_wakes.put(True)
@@ -297,7 +300,8 @@ class Workers(Generic[Job]):
         else:
             self.usage.charge(owner, used)
             self.gate.last_short = time.monotonic()
-        self.usage.note_step(owner, used + ticket.called)
+        if self._executes(job):
+            self.usage.note_step(owner, used + ticket.called)
         if long:
             self._flush()  # a commit may have waited for the company of short jobs
 

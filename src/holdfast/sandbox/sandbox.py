@@ -84,6 +84,9 @@ class Pacer(Protocol):
     def pace(self, *, calling: bool = False) -> float:
         """Called on the thread of the step when the guest looks at the clock, and before a host call. May sleep; gives for how long."""
 
+    def computing(self) -> None:
+        """The host call computes for long, perhaps elsewhere."""
+
     def returned(self) -> None:
         """The host call is over."""
 
@@ -422,6 +425,8 @@ class Sandbox:
         With `computing` they take the thread's own time, so that its limit counts too. To be called on the thread that runs the step.
         """
         limits, left = self.limits, math.inf
+        if computing and self.pacer is not None:
+            self.pacer.computing()
         if self._untimed:
             return left
         if limits.wall_ms:

@@ -22,6 +22,7 @@ from holdfast.domain import (
     Budget,
     ErrorEntry,
     Event,
+    EventType,
     Execution,
     ExecutionKind,
     ExecutionStatus,
@@ -73,8 +74,10 @@ from holdfast.store.protocol import (
 
 Row = tuple[Any, ...]
 
-_CHUNK: Final = 500
+_CHUNK: Final = 200
 _SMALL: Final = 100
+_LONG_TEXT: Final = 256 << 10
+_CONSOLE: Final = EventType.CONSOLE.value
 _SESSION_STATES: Final = {state.value: state for state in SessionState}
 _EXECUTION_KINDS: Final = {kind.value: kind for kind in ExecutionKind}
 _EXECUTION_STATUSES: Final = {status.value: status for status in ExecutionStatus}
@@ -446,11 +449,21 @@ def pack_events(events: Sequence[Event]) -> str | None:
     if len(events) <= _CHUNK:
         return pack([event[1:] for event in events]) if events else None
     # A few at a time: one long call would keep all other threads waiting.
-    chunks = (events[at : at + _CHUNK] for at in range(0, len(events), _CHUNK))
-    return f"[{','.join([pack([event[1:] for event in chunk])[1:-1] for chunk in chunks])}]"
+    chunks = [_pack_chunk(events[at : at + _CHUNK]) for at in range(0, len(events), _CHUNK)]
+    return f"[{','.join(chunks)}]"
 
 
-@names("events of a step", lambda *_: "")
+def _pack_chunk(events: Sequence[Event]) -> str:
+    """A few events, without the brackets. What scripts say on the console is known to be flat, so nobody has to look whether it is long."""
+    rows = [event[1:] for event in events]
+    try:
+        if sum([len(payload["text"]) if kind == _CONSOLE else _LONG_TEXT for _, kind, payload in rows]) < _LONG_TEXT:
+            return _packed(rows)[1:-1]
+    except ValueError:
+        pass
+    return pack(rows)[1:-1]
+
+
 def events_of(first_seq: int, events: str | None) -> list[Event]:
     """The events of one step."""
     return [] if events is None else [whole_event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
