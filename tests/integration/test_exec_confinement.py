@@ -69,6 +69,7 @@ def test_a_program_finds_nothing(host: Host) -> None:
             find {here} -type f -exec cat {{}} +
             cat /proc/{pid}/fd/{held[0]} /proc/{pid}/fd/{held[1]}/token /proc/{pid}/fd/{held[2]}{host.data}/token
             cat /proc/{pid}/root{host.data}/token /proc/{pid}/task/*/root{host.data}/token /proc/$PPID/root{host.data}/token
+            cat /proc/$PPID/fd/*/../data/token /proc/$PPID/cwd/../data/token /proc/$PPID/task/*/cwd/../data/token
             cat /proc/self/root{host.data}/token /proc/1/root{host.data}/token
             nsenter -t {pid} -m cat {host.data}/token; nsenter -t $PPID -m cat {host.data}/token
             umount {host.data}; umount -l {host.data}; cat {host.data}/token

@@ -20,7 +20,6 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 _TICK_MS: Final = 50
@@ -39,10 +38,12 @@ def main(connection: int) -> None:
     until = time.monotonic() + order["seconds"]
     try:
         os.fchdir(order["folder"])
+        os.close(order["folder"])  # a way around the mounts, for whoever looks at this process
+        _confine(order["hidden"])
     except OSError as error:
         _tell(connection, "failed", error.errno or 1)
         return
-    child, failure = _start(order, _confine(order["hidden"]))
+    child, failure = _start(order)
     _leave_its_pipes()
     if failure:
         os.waitpid(child, 0)
@@ -72,33 +73,33 @@ def _tell(connection: int, outcome: str, number: int) -> None:
         return
 
 
-def _confine(hidden: list[Any] | None) -> Callable[[], None]:
-    """Hides what the program shall not see. Gives what the program's process does before it begins."""
+def _confine(hidden: list[Any] | None) -> None:
+    """Hides from this process, and so from the program, what the program shall not see."""
     if hidden is None or not _IS_LINUX:
-        return lambda: None
+        return
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     import confinement  # type: ignore[import-not-found] # as a file beside this one: the package would take long to import
 
     plan = confinement.Plan.read(hidden)
     is_hidden = confinement.hide(plan)
-    return lambda: confinement.fence(plan, is_hidden=is_hidden)
+    _control(_NO_NEW_RIGHTS, 1)
+    confinement.fence(plan, is_hidden=is_hidden)
 
 
-def _start(order: dict[str, Any], confine: Callable[[], None]) -> tuple[int, int]:
+def _start(order: dict[str, Any]) -> tuple[int, int]:
     """The program's number, and what the system said if it could not be run."""
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
-        _become(order, theirs, confine)
+        _become(order, theirs)
     os.close(theirs)
-    for descriptor in (order["folder"], order["file"]):
-        os.close(descriptor)
+    os.close(order["file"])
     failure = os.read(ours, 16)
     os.close(ours)
     return child, int(failure or b"0")
 
 
-def _become(order: dict[str, Any], told: int, confine: Callable[[], None]) -> NoReturn:
+def _become(order: dict[str, Any], told: int) -> NoReturn:
     """The program. It begins with no signal ignored or blocked, and can gain no rights that it does not have."""
     try:
         os.setsid()
@@ -108,7 +109,6 @@ def _become(order: dict[str, Any], told: int, confine: Callable[[], None]) -> No
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         _limit(order["limits"])
-        confine()
         words, env = order["words"], order["env"]
         if os.execve in os.supports_fd and not order["by_path"]:
             os.set_inheritable(order["file"], order["is_script"])  # its interpreter opens it by the descriptor's name

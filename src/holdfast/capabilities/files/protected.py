@@ -17,7 +17,6 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Self
 
@@ -61,12 +60,19 @@ class Place:
         if _PINNED:
             with contextlib.suppress(OSError):
                 self._held = os.open(path, _PINNED | os.O_NOFOLLOW)
-                weakref.finalize(self, os.close, self._held)  # not before: others may be looking at it
+        self._holding = threading.Lock()
         self.folder = path if self.is_folder else os.path.dirname(path)
         """The folder whose changes say that identities have to be read again."""
         self._stamp: tuple[int, ...] = ()
         self._root: frozenset[Identity] = frozenset()
         self._inside: frozenset[Identity] = frozenset()
+
+    def close(self) -> None:
+        """Holds it open no longer. For places that are registered no more, at which others may still be looking."""
+        with self._holding:
+            held, self._held = self._held, -1
+            if held >= 0:
+                os.close(held)
 
     def root(self) -> frozenset[Identity]:
         """The place itself: where it is now, and where it was found first."""
@@ -82,7 +88,8 @@ class Place:
         stamp = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
         if stamp != self._stamp:
             now = time.time_ns()
-            held = [Identity.of(os.fstat(self._held))] if self._held >= 0 else []
+            with self._holding:
+                held = [Identity.of(os.fstat(self._held))] if self._held >= 0 else []
             self._root = frozenset([*held, *_identities([self.path])])
             self._inside = self._root.union(_identities(self._names()))
             self._stamp = stamp if max(stamp[2:]) < now - _SETTLED_NS else ()
@@ -132,6 +139,8 @@ class _Registry:
         def remove() -> None:
             with self._lock:
                 self.places = tuple(place for place in self.places if not any(place is one for one in added))
+            for place in added:
+                place.close()
 
         return remove
 
