@@ -183,11 +183,11 @@ async def test_a_lost_answer_that_names_no_query_is_not_given_to_the_next(
         session = asked["session_id"]
         for key, prompt in (("k", "b"), ("k", "c")):  # what the run asks, and what its branch does
             with monkeypatch.context() as patch, refused("STORE_UNAVAILABLE"):
-                dies_before_it_replies(patch, hf.strategies._runtime.store)
+                dies_before_it_replies(patch, hf._runtime.store)
                 await hf.strategies.resume(session, [Response("said once")], idempotency_key=key)
             again = await hf.strategies.resume(session, [Response("said once")], idempotency_key=key)
             assert again["prompt"] == prompt
-            hf.strategies._runtime.store.drop_replies(1 << 53)
+            hf._runtime.store.drop_replies(1 << 53)
 
 
 @scene
@@ -209,7 +209,7 @@ async def test_an_answer_that_comes_while_the_script_runs_is_not_given_to_what_i
             first = asyncio.ensure_future(hf.strategies.resume(session, [Response("one host")]))
             await until(held.is_set)
             late = asyncio.ensure_future(answer("another"))  # to the same question
-            await until(lambda late=late: late.done() or hf.strategies._runtime.figures["waiting"])
+            await until(lambda late=late: late.done() or hf._runtime.figures["waiting"])
             second_came.set()
             assert (await first)["prompt"] == "b"
             with pytest.raises(HoldfastError, match=r"already responded|no pending"):

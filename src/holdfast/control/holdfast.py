@@ -342,7 +342,8 @@ class Holdfast:
         if retention.drops_versions:
             before = None if retention.versions_ms is None else now - retention.versions_ms
             gone["versions"] = await runtime.call(runtime.store.drop_versions, retention.versions, before)
-        gone["audit"] = await self._drop_audit(now)
+        if dropped := await self._drop_audit(now):
+            gone["audit"] = dropped
         if not retention.prunes and retention.idle_ms is None and retention.closed_ms is None:
             return gone
         after: str | None = None
