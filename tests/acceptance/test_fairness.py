@@ -25,7 +25,7 @@ class Sleepy:
     def __init__(self) -> None:
         self.asked = 0
 
-    def pace(self, *, calling: bool = False) -> float:
+    def pace(self, *, calling: bool = False, long: bool = False) -> float:
         self.asked += 1
         if self.asked > 1:
             return 0.0

@@ -1,5 +1,6 @@
 """Figures for Prometheus, in its text format: counters, gauges and histograms, kept here and written when they are asked for."""
 
+import asyncio
 import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -9,6 +10,7 @@ from holdfast.domain import Event, EventType, Execution
 
 TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _CONSOLE: Final = EventType.CONSOLE.value
+_MANY: Final = 1000
 _MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
 
 Labels = tuple[str, ...]
@@ -21,6 +23,11 @@ def _escaped(value: str) -> str:
 def _labelled(names: Iterable[str], values: Iterable[str], *more: tuple[str, str]) -> str:
     pairs = [*zip(names, values, strict=True), *more]
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}" if pairs else ""
+
+
+def _said(events: Sequence[Event]) -> int:
+    """Bytes that were said on the console."""
+    return sum(_size(event.payload.get("text", "")) for event in events if event.type == _CONSOLE)
 
 
 def _size(text: str) -> int:
@@ -107,8 +114,10 @@ class Metrics:
     def observe(self, execution: Execution, events: Sequence[Event]) -> None:
         """A step of an execution is durable."""
         self.events.add(count=len(events))
-        said = sum(_size(event.payload.get("text", "")) for event in events if event.type == _CONSOLE)
-        if said:
+        if len(events) > _MANY:  # the loop has better things to do
+            counting = asyncio.get_running_loop().run_in_executor(None, _said, events)
+            counting.add_done_callback(lambda done: self.output.add(count=0 if done.cancelled() else done.result()))
+        elif said := _said(events):
             self.output.add(count=said)
         if execution.ended_at is not None:
             self.executions.add(execution.kind.value, execution.status.value)

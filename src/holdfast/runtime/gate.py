@@ -60,12 +60,12 @@ class Ticket:
         self.cancelled = False
         self._clock_id = _cpu_clock()
 
-    def pace(self, *, calling: bool = False) -> float:
+    def pace(self, *, calling: bool = False, long: bool = False) -> float:
         """Goes on at once if it may, or sleeps until it may, or until it is woken. Gives the seconds that it slept."""
         now = time.monotonic()
         slept = 0.0
         if not self.long:
-            if now - self.started >= QUANTUM_S and time.thread_time() - self._cpu_began >= QUANTUM_S:
+            if long or (now - self.started >= QUANTUM_S and time.thread_time() - self._cpu_began >= QUANTUM_S):
                 slept = self._gate.lengthen(self)
         elif not self.holds or now >= self.until:
             slept = self._gate.renew(self)

@@ -46,6 +46,7 @@ _LOOK_MS: Final = _LOOK_TICKS * TICK_MS
 """The longest that a guest runs without a look at `cancel`; cancelling hurries the clock by as much."""
 _PACE_MS: Final = 16
 """The longest that a guest runs without asking its pacer, in two looks."""
+_MUCH_OUTPUT: Final = 64 << 10
 _MEGABYTE: Final = 1 << 20
 _LONG: Final = 1 << 16
 
@@ -81,8 +82,10 @@ def _view(instance: Instance, address: int, size: int) -> memoryview:
 class Pacer(Protocol):
     """Decides when a step that runs may go on."""
 
-    def pace(self, *, calling: bool = False) -> float:
-        """Called on the thread of the step when the guest looks at the clock, and before a host call. May sleep; gives for how long."""
+    def pace(self, *, calling: bool = False, long: bool = False) -> float:
+        """Called on the thread of the step when the guest looks at the clock, before a host call, and before what is known to take long.
+        May sleep; gives for how long.
+        """
 
     def computing(self) -> None:
         """The host call computes for long, perhaps elsewhere."""
@@ -240,6 +243,7 @@ class Sandbox:
             ticker.end(self)
         self._seed = self._zone = None
         self._kept = b""
+        self._pace_output(packed & 0xFFFFFFFF)
         try:
             outcome = _records.outcome(self._take_output(instance, packed >> 32, packed & 0xFFFFFFFF))
         except GuestFault:
@@ -256,6 +260,11 @@ class Sandbox:
             self._close()
             return self._over_time(outcome.events)
         return outcome
+
+    def _pace_output(self, size: int) -> None:
+        """Much output takes longer to be read than it took the script to write it, and all of it with the interpreter's lock."""
+        if self.pacer is not None and size > _MUCH_OUTPUT:
+            self._started += self.pacer.pace(long=True)
 
     def _take_output(self, instance: Instance, address: int, size: int) -> bytes:
         """The records of a step. They are zeroed, so that what a script said is in no image."""
@@ -282,6 +291,7 @@ class Sandbox:
             raw = ctypes.string_at(place, min(control.output_length, _records.BOUNDS.size + 1))
         finally:
             self._close()
+        self._pace_output(len(raw))
         try:
             events = _records.events(raw)
         except TooLarge:
