@@ -148,9 +148,9 @@ class Gate:
                     ticket.until = now + QUANTUM_S
                     return 0.0
                 self._release(ticket)
+            ticket.wakes.clear()  # before the look at `cancelled`: whoever cancels sets that first, then wakes
             if ticket.cancelled or self._opened:
                 return 0.0
-            ticket.wakes.clear()
             ticket.since = now
             self._waiting.push(ticket.owner, ticket)
             self._grant(now)
