@@ -165,3 +165,28 @@ def test_an_owner_without_a_slot_gets_one_soon_though_all_are_taken() -> None:
     assert not again.ran
     for step in (again, other, first):
         step.end()
+
+
+def test_a_step_that_is_cancelled_while_it_asks_for_a_slot_does_not_wait() -> None:
+    gate = Gate(Usage(), lambda ticket: None, cores=1)
+    holder = Step(gate, "holder", busy=False)
+    until(lambda: holder.ticket is not None and holder.ticket.holds)
+    ended = threading.Event()
+
+    def ask() -> None:
+        ticket = Ticket(gate, owner("other"))
+
+        class CancelledMeanwhile(threading.Event):
+            """The cancellation comes in the moment before the event is cleared."""
+
+            def clear(self) -> None:
+                ticket.wake()
+                super().clear()
+
+        ticket.wakes = CancelledMeanwhile()
+        gate.lengthen(ticket)
+        ended.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    assert ended.wait(5)
+    holder.end()
