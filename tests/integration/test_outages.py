@@ -8,7 +8,7 @@ import contextlib
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from holdfast import Capability, Function, Holdfast, HoldfastError, Settings, Tool
 from holdfast.domain import EffectKind, ExecutionStatus
+from holdfast.store import Commit, Store, open_store
 from holdfast.store.postgresql import PostgresqlStore
 from holdfast.store.sqlite import SqliteStore
 from tests.acceptance.scenes import opened, scene, value
@@ -126,6 +127,23 @@ class Disk:
         self._filler.unlink()
 
 
+class Fills:
+    """A store whose disk becomes full when a tool is about to be noted as started."""
+
+    def __init__(self, store: Store, disk: Disk) -> None:
+        self._store, self._disk = store, disk
+        self.waits = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, commits: Sequence[Commit]) -> list[HoldfastError | None]:
+        if self.waits and any(query.started_at is not None for commit in commits for query in commit.closed):
+            self.waits = False
+            self._disk.fill()
+        return self._store.commit(commits)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     folder = tmp_path / "disk"
@@ -203,6 +221,32 @@ async def test_a_call_that_waits_for_a_tool_ends_while_the_disk_is_full(disk: Di
         async with asyncio.timeout(20):
             turn = await hf.executions.wait(execution.id)
         assert value(turn) == 200_000
+        assert calls == ["x"]
+
+
+@scene
+async def test_a_tool_that_could_not_start_while_the_disk_was_full_starts_later(disk: Disk) -> None:
+    calls: list[str] = []
+
+    async def act(args: Any) -> str:
+        calls.append(args)
+        return "done"
+
+    address = f"sqlite:///{disk.folder}/work.db"
+    store = Fills(open_store(address), disk)
+    settings = Settings(lease_ms=1500, outage_wait_ms=300)
+    async with opened(store, tools=[Tool("act", act)], settings=settings) as hf:  # type: ignore[arg-type]
+        await hf.templates.create("js", capabilities=[Capability("tool", "act")])
+        session = (await hf.sessions.create("js")).id
+        store.waits = True
+        assert await first_code(hf.executions.run(session, "await hf.tool('act', 'x')")) == "STORE_FULL"
+        assert calls == []
+        await asyncio.sleep(1)  # the one that was to start it has given up
+        disk.free()
+        execution = (await hf.executions.list(session)).items[0]
+        async with asyncio.timeout(20):
+            turn = await hf.executions.wait(execution.id)
+        assert value(turn) == "done"
         assert calls == ["x"]
 
 

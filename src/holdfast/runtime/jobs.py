@@ -398,24 +398,25 @@ def _late(query: Query) -> Answer:
 class StartTool(Job):
     """Notes that a tool is about to run, so that it is never run a second time."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, started_at: int | None = None) -> None:
+        """`started_at` is what an earlier job of this process was about to note, which was not told whether the store has it."""
         self._number = number
         self.uncertain = False
         self.elsewhere = False
-        self._started_at: int | None = None
+        self.started_at = started_at
 
     def run(self, core: Core, resident: Resident) -> Commit | None:
         query = resident.open.get(self._number)
         if query is None:
             return None
-        if query.started_at is not None and query.started_at == self._started_at:
-            return None  # by this very job: the acknowledgement was lost in an outage of the store
+        starter = resident.starters.get(query.number)
+        if query.started_at is not None and query.started_at == self.started_at and starter in (None, core.node):
+            return None  # noted by this process, which has not begun to run it: an outage of the store came between
         if query.started_at is not None:
-            starter = resident.starters.get(query.number)
             self.elsewhere = starter not in (None, core.node) and core.is_alive(starter)
             self.uncertain = not self.elsewhere
             return None
-        query.started_at = self._started_at = core.now(resident)
+        query.started_at = self.started_at = core.now(resident)
         commit = core.change(resident.session)
         commit.closed = [query]
         return commit

@@ -52,6 +52,8 @@ class Tools:
         self._runtime, self._own = runtime, own
         self._running: dict[UUID, dict[int, threading.Event]] = {}
         self._threads = Threads(_MOST_AT_ONCE, "holdfast-native")
+        self._noted: dict[tuple[UUID, int], int] = {}
+        """When tools were to start that have not, since an outage of the store came between."""
         self.joining = Joining(runtime)
 
     def is_own(self, session: Session, query: Query) -> bool:
@@ -112,7 +114,7 @@ class Tools:
     async def _run(self, query: Query, run: Callable[[], Awaitable[Answer]], once: bool, stop: threading.Event) -> None:
         try:
             if once:
-                started = await self._runtime.submit(query.session_id, StartTool(query.number))
+                started = await self._started(query)
                 if started is None:
                     return
                 answer = started if isinstance(started, Answer) else await run()
@@ -126,6 +128,19 @@ class Tools:
             _log.info("the answer of a tool was not needed: %s", error)
         finally:
             self._over(query)
+
+    async def _started(self, query: Query) -> Query | Answer | None:
+        """Note that a tool is about to run. If the store does not say that it has the note, the next attempt knows of this one."""
+        place = query.session_id, query.number
+        job = StartTool(query.number, self._noted.get(place))
+        try:
+            started: Query | Answer | None = await self._runtime.submit(query.session_id, job)
+        except StoreError:
+            if job.started_at is not None:
+                self._noted[place] = job.started_at
+            raise
+        self._noted.pop(place, None)
+        return started
 
     async def _join(self, query: Query) -> None:
         try:
