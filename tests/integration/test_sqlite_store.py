@@ -236,7 +236,7 @@ def test_a_file_of_the_first_schema_is_brought_forward(path: Path) -> None:
             "INSERT INTO template_versions VALUES (NULL, 7, 1, ?, x'00', x'00', 1)", (pack(TemplateSpec().as_dict()),)
         )
         for each in made:
-            row = (*session_fixed_row(each)[:6], *session_row(each), 1)
+            row = (*session_fixed_row(each)[:6], *session_row(each)[:-1], 1)  # usage came later
             plain.execute(f"INSERT INTO sessions VALUES (NULL{', ?' * len(row)})", row)
         row = (*execution_fixed_row(ran)[:4], *execution_row(ran)[:8])
         plain.execute(f"INSERT INTO executions SELECT NULL, key{', ?' * len(row)} FROM sessions WHERE name = '2'", row)

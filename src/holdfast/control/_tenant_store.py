@@ -60,7 +60,7 @@ class Owners:
 
     def of_session(self, session_id: UUID) -> str:
         """Read the tenant of a session. `SessionNotFound`."""
-        return self.keep(session_id, self._store.get_session(session_id).tenant)
+        return self.keep(session_id, self._store.show_session(session_id).tenant)
 
     def of_execution(self, execution_id: UUID) -> str:
         """Read the tenant of an execution. `ExecutionNotFound`."""

@@ -464,6 +464,7 @@ def _pack_chunk(events: Sequence[Event]) -> str:
     return pack(rows)[1:-1]
 
 
+@names("events of a step", lambda *_: "")
 def events_of(first_seq: int, events: str | None) -> list[Event]:
     """The events of one step."""
     return [] if events is None else [whole_event(seq, *event) for seq, event in enumerate(unpack(events), first_seq)]
