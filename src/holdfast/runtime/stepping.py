@@ -223,6 +223,7 @@ class Stepper:
             return Crashed(crash)
         finally:
             self._waited = self._core.watch.leave(resident)
+            resident.budget = lambda: None  # it would keep all events of this step until the next one
             with resident.lock:
                 resident.begin = None
 
