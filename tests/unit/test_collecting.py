@@ -22,6 +22,7 @@ def cycle() -> "weakref.ref[Node]":
 
 def test_cycles_go_when_the_moment_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
     collector = _collecting.Collector()
+    monkeypatch.setattr(_collecting, "_WORTH", 0)
     gc.collect()
     gone = cycle()
     monkeypatch.setattr(_collecting, "_FEW", -1)

@@ -9,12 +9,14 @@ import gc
 import threading
 from typing import Final
 
-_PAUSE_S: Final = 5.0
-_FEW: Final = 50_000
-_MANY: Final = 2_000_000
+_PAUSE_S: Final = 0.25
+_FEW: Final = 100_000
+_MANY: Final = 400_000
 """More new objects than that are not a moment's."""
-_FULL: Final = 100
-"""Of so many collections one is full."""
+_WORTH: Final = 5_000
+"""Fewer new objects than that are not worth a look."""
+_MIDDLE, _FULL = 10, 400
+"""Of so many collections one looks at older objects too, and one at all."""
 
 
 class Collector:
@@ -33,10 +35,10 @@ class Collector:
     def look(self) -> bool:
         """Collects if this is a good moment; says whether it was."""
         young = gc.get_count()[0]
-        if _FEW < young < _MANY:
+        if young < _WORTH or _FEW < young < _MANY:
             return False
         self._count += 1
-        gc.collect(2 if self._count % _FULL == 0 else 1)
+        gc.collect(2 if self._count % _FULL == 0 else 1 if self._count % _MIDDLE == 0 else 0)
         return True
 
     def _run(self) -> None:
