@@ -157,7 +157,9 @@ class Stepper:
         self._cpu = time.thread_time() - self._began + resident.charged
         if resident.charged:  # the scheduler counts this thread alone
             self._core.watch.usage.charge(Owner(resident.session.principal, resident.id), resident.charged)
-        return self._commit(outcome)
+        commit = self._commit(outcome)
+        self._events = []  # this is part of a cycle, and there may be very many
+        return commit
 
     # ---- running -------------------------------------------------------------------------------------------------------------------
 
