@@ -20,7 +20,7 @@ LOOP = "for (;;) ;"
 
 
 class Sleepy:
-    """A pacer that lets a step wait for a second when it is first asked."""
+    """A pacer that lets a step wait for longer than its wall time when it is first asked."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -30,7 +30,7 @@ class Sleepy:
         if self.asked > 1:
             return 0.0
         began = time.monotonic()
-        time.sleep(1.5)
+        time.sleep(3.2)
         return time.monotonic() - began
 
     def computing(self) -> None:
@@ -46,9 +46,9 @@ class Sleepy:
 def test_waiting_for_a_turn_is_not_wall_time() -> None:
     with Engine() as engine:
         template = engine.guest("javascript").template()
-        with template.create(limits=Limits(wall_ms=1400, cpu_ms=0)) as sandbox:
+        with template.create(limits=Limits(wall_ms=3000, cpu_ms=0)) as sandbox:
             pacer = sandbox.pacer = Sleepy()
-            outcome = sandbox.evaluate(BUSY)
+            outcome = sandbox.evaluate(BUSY.replace("1e6", "5e6"))
             assert isinstance(outcome, Finished), outcome
             assert pacer.asked
 
