@@ -375,7 +375,7 @@ async def test_retention(address: str, language: str) -> None:
         turn = await hf.executions.run(waiting, {"javascript": "await ask('?')", "lua": "alc.ask('?')"}[language])
         for n in range(5):
             await evaluate(hf, used, GROW[language].replace("{n}", f"'{n}'"))
-        assert await hf.sweep() == {"checkpoints": 3, "closed": 0, "deleted": 0, "replies": 0, "state": 0, "audit": 0}
+        assert await hf.sweep() == {"checkpoints": 3, "closed": 0, "deleted": 0, "replies": 0, "state": 0}
         assert [node.number for node in await hf.sessions.checkpoints(used)] == [4, 5]
         clock.now += 2 * hour - 1
         await evaluate(hf, used, LOG[language])
@@ -399,7 +399,6 @@ async def test_retention(address: str, language: str) -> None:
             "deleted": 0,
             "replies": 0,
             "state": 0,
-            "audit": 0,
         }  # by default nothing goes
 
 

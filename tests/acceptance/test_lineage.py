@@ -310,7 +310,7 @@ async def test_a_look_has_limits_of_its_own(address: str, language: str, monkeyp
         assert grown
         assert (await hf.sessions.diff(here, 0))["added"]
         monkeypatch.setattr(diff, "_LOOK_MS", 1)
-        with refused("LIMIT_EXCEEDED"):
+        with refused("DIFF_TOO_LARGE"):
             await hf.sessions.diff(here, 0)
         assert value(await hf.executions.run(here, {"javascript": "1", "lua": "return 1"}[language])) == 1
 

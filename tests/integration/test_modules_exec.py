@@ -331,7 +331,8 @@ def test_a_program_gets_a_clean_place(tree: Path, monkeypatch: pytest.MonkeyPatc
     os.set_inheritable(leak, True)
     text = """
         cat; pwd; env | sort; ls /proc/$$/fd
-        ulimit -c; ulimit -n; ulimit -d; grep -h -e NoNewPrivs -e SigIgn -e SigBlk /proc/$$/status
+        ulimit -c; ulimit -n; ulimit -d
+        while read -r line; do case "$line" in NoNewPrivs*|SigIgn*|SigBlk*) echo "$line";; esac; done < /proc/$$/status
         tr '\\0' '\\n' < /proc/$PPID/environ | grep -c -v -e ^LD_LIBRARY_PATH= -e ^LC_CTYPE=
         read pid name state parent group session rest < /proc/$$/stat; echo $((pid == group && group == session)) "$1"
     """

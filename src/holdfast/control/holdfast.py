@@ -215,7 +215,8 @@ class Holdfast:
         store = await _opened_store(address) if isinstance(address, str) else address
         packages = self._packages or PackagePath.default(find_project())
         # Compiled guests in the cache are run as native code, so nobody else writes there.
-        others = [os.fspath(path) for path in (getattr(store, "path", None), cache_directory()) if path is not None]
+        found = (getattr(store, "path", None), cache_directory())  # a store of somebody else may have anything by that name
+        others = [os.fspath(path) for path in found if isinstance(path, str | os.PathLike)]
         self._unprotect = protect(data_dir=self._data_dir, paths=[*self._protected, *others])
         runtime = Runtime(
             store,

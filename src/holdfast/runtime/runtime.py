@@ -193,8 +193,9 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         if self._dispatches:
-            if self.outages.error is not None and hasattr(self.store, "stop_waiting"):
-                self.store.stop_waiting()  # it is away: nobody shall wait for it in vain
+            if self.outages.error is not None:
+                with contextlib.suppress(HoldfastError):
+                    self.store.stop_waiting()  # it is away: nobody shall wait for it in vain
             await self._dispatcher.close(grace_ms)
         if self._beating is not None:  # not before: what still runs here is ours
             self._beating.cancel()

@@ -81,6 +81,9 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
         with self._lock:
             self._tables = None
 
+    def stop_waiting(self) -> None:
+        """There is no server."""
+
     def secret(self, name: str, fresh: bytes) -> bytes:
         with self._lock:
             return self._kept.secrets.setdefault(name, bytes(fresh))

@@ -232,6 +232,9 @@ class Store(Protocol):
     def close(self) -> None:
         """Gives everything back. Closing twice is fine."""
 
+    def stop_waiting(self) -> None:
+        """From now on, raise at once where a call would wait for a server that is away: the process is about to end."""
+
     def secret(self, name: str, fresh: bytes) -> bytes:
         """The small value kept under this name: `fresh`, if there was none before."""
 

@@ -79,6 +79,9 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
     def close(self) -> None:
         self._file.close()
 
+    def stop_waiting(self) -> None:
+        """There is no server."""
+
     def now(self) -> int:
         return time.time_ns() // 1_000_000
 

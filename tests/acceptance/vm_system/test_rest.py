@@ -66,11 +66,19 @@ async def test_VEX_05_VEX_06_VEX_07_fixed_an_execution_is_stored_whole_or_not_at
         store.full = True
         with pytest.raises(StoreFull):
             await hf.executions.run(session.id, "console.log('x'); globalThis.kept = 1")
-        store.full = False
         assert (await hf.executions.list(session.id)).items == []
+        store.full = False  # what the step came to is kept in memory until there is room, and then it is there as a whole
         turn = await hf.executions.run(session.id, "typeof kept")
         assert turn.execution.result is not None
-        assert turn.execution.result["json"] == "undefined"
+        assert turn.execution.result["json"] == "number"
+        _, first = (await hf.executions.list(session.id)).items
+        assert first.status == "ok"
+        assert [event.type for event in await hf.executions.events(first.id)] == [
+            "input_echo",
+            "console",
+            "value",
+            "checkpoint",
+        ]
 
 
 def test_IDS_01(api: httpx2.Client, create: Make) -> None:
