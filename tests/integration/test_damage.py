@@ -403,6 +403,23 @@ def test_guests_and_baked_memories_are_restored(base: Any) -> None:
     asyncio.run(main())
 
 
+def test_damaged_runs_of_strategies_do_not_count(base: Base) -> None:
+    async def main() -> None:
+        async with Holdfast.open(base.address) as hf:
+            for _ in range(len(TEXTS) + 1):
+                assert (await hf.strategies.run("return 1", language="lua"))["status"] == "completed"
+        store = open_store(base.address)
+        try:
+            for at, text in enumerate(TEXTS):
+                row = f"(SELECT key FROM executions ORDER BY key LIMIT 1 OFFSET {at})"
+                base.execute(f"UPDATE executions SET metrics = %s WHERE key = {row}", text)
+            assert [figures.count for figures in store.strategy_figures()] == [1]
+        finally:
+            store.close()
+
+    asyncio.run(main())
+
+
 def test_the_command_tells_and_repairs(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o700)
     base = Sqlite(tmp_path)

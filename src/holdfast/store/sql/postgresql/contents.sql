@@ -16,15 +16,18 @@ WHERE e.key < %(after)s
 ORDER BY e.key DESC LIMIT %(limit)s
 
 -- name: strategy_figures
--- Where the counters are in `metrics` is said by Metrics.as_row. Names are sorted by code points.
+-- Where the counters are in `metrics` is said by Metrics.as_row. Names are sorted by code points. A row that is damaged does not count:
+-- CASE keeps the cast from it.
 SELECT e.strategy, count(*), sum((e.m ->> 0)::bigint), sum((e.m ->> 7)::bigint), sum((e.m ->> 5)::bigint), sum((e.m ->> 8)::bigint),
     sum((e.m ->> 9)::bigint), sum((e.m ->> 13)::bigint), sum((e.m ->> 15)::bigint)
 FROM (
-    SELECT strategy, session, metrics::json AS m FROM executions
+    SELECT strategy, session,
+        CASE WHEN metrics ~ '^\[(-?\d{1,15}, ?){14}"[^"]*", ?-?\d{1,15}, ?"[^"]*"\]$' THEN metrics::json END AS m
+    FROM executions
     WHERE strategy IS NOT NULL AND started_at >= %(since)s AND status NOT IN ('running', 'paused')
 ) AS e
 JOIN sessions AS s ON s.key = e.session
-WHERE s.branch_of IS NULL AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
+WHERE s.branch_of IS NULL AND e.m IS NOT NULL AND (%(tenant)s::text IS NULL OR s.tenant = %(tenant)s::text)
 GROUP BY e.strategy ORDER BY e.strategy COLLATE "C"
 
 -- name: list_events

@@ -124,14 +124,15 @@ AND (:kinds = '' OR instr(:kinds, ',' || e.kind || ',')) AND (:strategy IS NULL 
 AND (NOT :roots OR s.branch_of IS NULL) AND (:tenant IS NULL OR s.tenant = :tenant)
 ORDER BY e.key DESC LIMIT :limit
 
--- Where the counters are in `metrics` is said by Metrics.as_row.
+-- Where the counters are in `metrics` is said by Metrics.as_row. A row that is damaged does not count.
 -- name: strategy_figures
 SELECT e.strategy, count(*),
     sum(json_extract(e.metrics, '$[0]')), sum(json_extract(e.metrics, '$[7]')), sum(json_extract(e.metrics, '$[5]')),
     sum(json_extract(e.metrics, '$[8]')), sum(json_extract(e.metrics, '$[9]')),
     sum(json_extract(e.metrics, '$[13]')), sum(json_extract(e.metrics, '$[15]'))
 FROM executions e INDEXED BY executions_strategies JOIN sessions s ON s.key = e.session
-WHERE e.strategy IS NOT NULL AND json_valid(e.metrics) AND e.started_at >= :since AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
+WHERE e.strategy IS NOT NULL AND CASE WHEN json_valid(e.metrics) THEN json_array_length(e.metrics) = 17 END
+AND e.started_at >= :since AND e.status NOT IN ('running', 'paused') AND s.branch_of IS NULL
 AND (:tenant IS NULL OR s.tenant = :tenant)
 GROUP BY e.strategy ORDER BY e.strategy
 
