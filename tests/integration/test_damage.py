@@ -403,6 +403,34 @@ def test_guests_and_baked_memories_are_restored(base: Any) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("changed", ["session", "number"])
+def test_an_image_of_another_checkpoint_is_refused(tmp_path: Path, changed: str) -> None:
+    """Both are whole, of one template, and sealed with a key that is not in the store."""
+    key = b"k" * 32
+    base = Sqlite(tmp_path)
+
+    async def main() -> None:
+        async with Holdfast.open(base.address, key=key) as hf:
+            await hf.templates.create("t")
+            one, other = [(await hf.sessions.create("t")).id for _ in range(2)]
+            for session in (one, other):
+                await hf.executions.run(session, f"var mine = '{session}'")
+                await hf.executions.run(session, "await ask(mine)")
+        swapped = "(SELECT sealed FROM steps AS s WHERE s.session = 3 - steps.session AND s.number = steps.number)"
+        earlier = "(SELECT sealed FROM steps AS s WHERE s.session = steps.session AND s.number = 1)"
+        if changed == "session":
+            base.execute("CREATE TABLE kept AS SELECT session, number, sealed FROM steps")
+            base.execute(f"UPDATE steps SET sealed = {swapped.replace('FROM steps', 'FROM kept')}")
+        else:
+            base.execute(f"UPDATE steps SET sealed = {earlier}, base_number = NULL, depth = 1 WHERE number = 2")
+        async with Holdfast.open(base.address, key=key) as hf:
+            with pytest.raises(StoreDamaged):
+                await hf.queries.answer(one, "yes")
+        assert not (await check_store(base.address, key=key)).whole
+
+    asyncio.run(main())
+
+
 def test_damaged_runs_of_strategies_do_not_count(base: Base) -> None:
     async def main() -> None:
         async with Holdfast.open(base.address) as hf:

@@ -10,7 +10,7 @@ from holdfast.runtime.core import Core
 from holdfast.runtime.jobs import Job
 from holdfast.runtime.resident import Resident, image_damaged
 from holdfast.runtime.usage import charge
-from holdfast.sandbox import ImageError, compose
+from holdfast.sandbox import ImageError, Label, compose, relabel
 from holdfast.store import Commit, Link, Rebased, StateWrite, Store
 
 # ---- prune -------------------------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def independent(store: Store, session_id: UUID, key: bytes) -> list[Rebased]:
         assert fork.origin is not None
         chain = store.chain(fork.origin)
         if chain:
-            rebased.append(Rebased(Origin(fork.id, 0), None, _flat(chain, key)))
+            rebased.append(Rebased(Origin(fork.id, 0), None, _beginning(fork.id, chain, key)))
     return rebased
 
 
@@ -205,6 +205,15 @@ def delete_damaged(store: Store, session_id: UUID, key: bytes) -> None:
         for fork in store.list_forks(session_id):
             rebased.append(Rebased(Origin(fork.id, 0), None, b""))
     store.delete_session(session_id, rebased)
+
+
+def _beginning(fork: UUID, chain: Sequence[Link], key: bytes) -> bytes:
+    """The image that a fork begins with, as its own: an image is taken only for the checkpoint that its label names."""
+    flat = _flat(chain, key)
+    try:
+        return relabel(flat, key, Label(fork, 0))
+    except ImageError:
+        return flat
 
 
 def _flat(chain: Sequence[Link], key: bytes) -> bytes:

@@ -184,6 +184,8 @@ def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:
             image = shelved.template.open(link.sealed, key, parent, largest=shelved.limits.mem_mb << 20)
         except ImageError as error:
             raise image_damaged(link.at) from error
+        if tuple(image.label) != tuple(link.at):  # a whole image of ours, but that of another session or checkpoint
+            raise image_damaged(link.at)
         ladder.append(Rung(link.depth, link.at, image))
     return ladder
 

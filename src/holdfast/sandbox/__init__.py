@@ -36,7 +36,7 @@ from holdfast.sandbox._errors import (
 )
 from holdfast.sandbox.guest import LANGUAGES, Engine, Guest, Language
 from holdfast.sandbox.host import Host, Loader, Module, Modules
-from holdfast.sandbox.image import Image, Label, compose, read_label
+from holdfast.sandbox.image import Image, Label, compose, read_label, relabel
 from holdfast.sandbox.sandbox import Pacer, Sandbox
 from holdfast.sandbox.steps import (
     Abandon,
@@ -126,4 +126,5 @@ __all__ = [
     "compose",
     "jsontext",
     "read_label",
+    "relabel",
 ]

@@ -305,6 +305,12 @@ def compose(first: bytes, second: bytes, key: bytes, *, largest: int = LARGEST) 
     return merged.seal(_delta.compose(one, two), key)
 
 
+def relabel(sealed: bytes, key: bytes, label: Label, *, largest: int = LARGEST) -> bytes:
+    """The same image under another label: for a session that takes over an image of one that goes away."""
+    head, delta = _unseal(sealed, key, largest)
+    return head._replace(label=label).seal(delta, key)
+
+
 def read_label(sealed: bytes, key: bytes, *, largest: int = LARGEST) -> tuple[Label, Label | None]:
     """The label of a sealed image, and of the image it is a delta against."""
     head, _ = _unseal(sealed, key, largest)
