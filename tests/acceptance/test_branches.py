@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Budget, Function, Limits, Retention, Settings, StartupFile, Tool
+from holdfast import Budget, Function, Limits, Response, Retention, Settings, StartupFile, Tool
 from holdfast.domain import Family
 from holdfast.runtime import branches
 from tests.acceptance.forks import ASK, DEEP, answer_all, branch_asks, ended, forking, latest, the_fork, told
@@ -567,3 +567,14 @@ async def test_a_branch_that_was_rewound_is_waited_for(sqlite: str) -> None:
         assert value(await hf.executions.wait(turn.execution.id)) == ["x", told("a!", "b!")]
         await hf.sessions.rewind(child, 2)  # it can still be looked into, and nobody stops that
         assert (await hf.queries.answer(child, "late")).execution.status == "ok"
+
+
+@scene
+async def test_what_a_line_asked_can_be_read_when_it_has_just_ended(address: str) -> None:
+    async with opened(address) as hf:
+        await hf.templates.create("t", language="lua")
+        here = (await hf.sessions.create("t")).id
+        await hf.executions.run(here, "return alc.fork({function() return alc.ask('a') end}, {})[1].result")
+        [query] = await hf.strategies.asked(here)
+        assert (await hf.strategies.resume(here, [Response("yes", query.id)]))["status"] == "completed"
+        assert await hf.strategies.asked(here) == []

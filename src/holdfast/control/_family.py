@@ -143,11 +143,14 @@ class Families:
         return Family(self._runtime, self._member(session_id, ()))
 
     async def present(self, session_id: UUID) -> Family:
-        """What runs or waits in a session now, be it a strategy or a line of a REPL; else its last run."""
+        """What runs or waits in a session now, be it a strategy or a line of a REPL; else its last run, or its last execution."""
         return await self._runtime.call(self._present, session_id)
 
     def _present(self, session_id: UUID) -> Family:
-        execution_id = self._runtime.store.get_session(session_id).execution_id
+        store = self._runtime.store
+        execution_id = store.get_session(session_id).execution_id
+        if execution_id is None and branches.latest(store, session_id) is None:  # a line of a REPL that has ended just now
+            execution_id = next((execution.id for execution in store.list_executions(session_id, limit=1).items), None)
         return Family(self._runtime, self._member(session_id, (), execution_id))
 
     async def again(self, family: Family, sessions: Iterable[UUID]) -> Family:
