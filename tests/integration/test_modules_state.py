@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from holdfast import Capability, EffectKind, Function, Holdfast, HoldfastError, Limits, Settings
+from holdfast.capabilities import Overlay
 from holdfast.domain import shared_root
 from holdfast.runtime import dispatch, jobs
 from holdfast.store import Commit, StateWrite, Store, open_store
@@ -426,3 +428,23 @@ async def test_a_process_that_is_killed_changes_state_once(tmp_path: Path) -> No
         ends = [await hf.executions.wait((await hf.executions.list(made)).items[0].id) for made in (slow, acts)]
         assert [value(turn) for turn in ends] == [11, ["EFFECT_UNCERTAIN", 11]]
         assert await evaluate(hf, slow, "[state.get('slow'), state.get('acts')]") == [11, 11]
+
+
+@scene
+async def test_a_step_keeps_little_of_what_it_has_looked_at() -> None:
+    """One emoji makes each character of a text take four bytes in memory, and a step may look at many such values."""
+    store = open_store("memory:")
+    async with opened(store, settings=Settings(clock=Clock())) as hf:
+        limits = Limits(wall_ms=60_000, cpu_ms=30_000)
+        here = await session(hf, JS, namespace="many", max_value_bytes=1024 * 1024, limits=limits)
+        fill = "const v = 'a'.repeat(1e6) + '\U0001f600'; for (let i = {0}; i < {0} + 2; i++) state.set('k' + i, v + i)"
+        for first in range(0, 20, 2):
+            assert await end(hf, here, f"{{{fill.format(first)}}}") is None
+        assert (await end(hf, here, f"{{{fill.format(0).replace('+ 2', '+ 3')}}}"))[0] == "STATE_TOO_LARGE"
+        overlay, namespace = Overlay(store, lambda: 0), shared_root("many")
+        assert all(overlay.has(namespace, f"k{number}") for number in range(20))
+        assert sum(sys.getsizeof(seen.value) for seen in overlay._seen.values()) < 5e6
+        all_of_them = "let n = 0; for (let i = 0; i < 20; i++) n += state.has('k' + i); "
+        last = "state.get('k19').endsWith('19') && !state.set_nx('k19', 1) && state.delete('k19') && state.has('k19')"
+        assert await end(hf, here, f"{{{all_of_them}[n, {last}]}}") == [20, False]
+        assert await end(hf, here, f"{{{all_of_them}n}}") == 19

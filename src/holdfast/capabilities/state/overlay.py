@@ -3,8 +3,12 @@
 A key is read from the store once in a step, and keeps the value that it had then, but for what the step itself changes. Whoever changes a
 key after having read it expects to find it so at the commit. If another session was faster, the step is run again. What is written
 without having been read is written whatever is there.
+
+Old values are kept only up to a number of bytes. Of further keys the step keeps the version alone, and reads the value again if it is
+asked for; a value that has changed meanwhile is `STATE_CONFLICT`, so a step never sees two values of one key.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -12,16 +16,23 @@ from holdfast.sandbox import HostError
 from holdfast.store import StateWrite, Store
 
 _MOST_BYTES: Final = 8 * 1024 * 1024
-"""What one step may write, in all keys together."""
+"""What one step may write, in all keys together, as it lies in memory."""
+_MOST_KEPT: Final = 4 * 1024 * 1024
+"""Bytes of values that one step keeps of what it has read."""
+_MOST_SEEN: Final = 16 * 1024 * 1024
+"""Bytes of names of keys that one step may read or write."""
+_ENTRY: Final = 300
+"""Bytes that a key takes besides its name."""
 
 
 class _Seen:
-    """A key, as the step sees it. `value` is JSON; None: there is none."""
+    """A key, as the step sees it. `value` is JSON; None: there is none, or it is not kept, if `exists`."""
 
-    __slots__ = ("changed", "expires_at", "read", "value", "version")
+    __slots__ = ("changed", "exists", "expires_at", "read", "value", "version")
 
-    def __init__(self, version: int, value: str | None, expires_at: int | None) -> None:
-        self.version, self.value, self.expires_at = version, value, expires_at
+    def __init__(self, version: int, exists: bool, expires_at: int | None) -> None:
+        self.version, self.exists, self.expires_at = version, exists, expires_at
+        self.value: str | None = None
         self.read = self.changed = False
 
 
@@ -33,7 +44,8 @@ class Overlay:
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._counts: dict[str, int] = {}
         self._growth: dict[str, int] = {}
-        self._bytes = 0
+        self._bytes = self._kept = self._names = 0
+        """Bytes in memory: of what is written, of what was read, and of names."""
 
     @property
     def now(self) -> int:
@@ -43,7 +55,8 @@ class Overlay:
     def clear(self) -> None:
         """A step begins, or what it did so far is in the store."""
         if self._seen or self._counts:
-            self._seen, self._counts, self._growth, self._bytes = {}, {}, {}, 0
+            self._seen, self._counts, self._growth = {}, {}, {}
+            self._bytes = self._kept = self._names = 0
 
     def writes(self) -> list[StateWrite]:
         """What is to be committed."""
@@ -57,13 +70,13 @@ class Overlay:
         """A value as JSON, and until when it is there."""
         seen = self._look(namespace, key)
         seen.read = True
-        return (seen.value or "", seen.expires_at) if self._lives(seen) else None
+        return (self._value(namespace, key, seen), seen.expires_at) if self._lives(seen) else None
 
     def glance(self, namespace: str, key: str) -> str | None:
         """A value as JSON, for whoever looks through many: it is not kept for the step, so the next look may find another."""
         seen = self._seen.get((namespace, key))
         if seen is not None:
-            return seen.value if self._lives(seen) else None
+            return self._value(namespace, key, seen) if self._lives(seen) else None
         row = self._store.get_state(namespace, key)
         return None if row is None or (row.expires_at is not None and row.expires_at <= self.now) else row.value
 
@@ -73,12 +86,12 @@ class Overlay:
 
     def put(self, namespace: str, key: str, value: str, expires_at: int | None) -> None:
         seen = self._look(namespace, key)
-        grown = self._bytes + len(value) - self._size(seen)
+        grown = self._bytes + _size(value) - self._written(seen)
         if grown > _MOST_BYTES:
             raise HostError(f"a step writes at most {_MOST_BYTES} bytes of state", code="STATE_TOO_LARGE")
         self._grow(namespace, 0 if self._lives(seen) else 1)
         self._bytes = grown
-        seen.value, seen.expires_at, seen.changed = value, expires_at, True
+        self._change(seen, value, expires_at)
 
     def delete(self, namespace: str, key: str) -> bool:
         """Whether it was there."""
@@ -86,8 +99,8 @@ class Overlay:
             return False
         seen = self._look(namespace, key)
         self._grow(namespace, -1)
-        self._bytes -= self._size(seen)
-        seen.value, seen.expires_at, seen.changed = None, None, True
+        self._bytes -= self._written(seen)
+        self._change(seen, None, None)
         return True
 
     def keys(self, namespace: str, prefix: str) -> list[str]:
@@ -115,19 +128,47 @@ class Overlay:
     def _look(self, namespace: str, key: str) -> _Seen:
         seen = self._seen.get((namespace, key))
         if seen is None:
+            self._names += _ENTRY + sys.getsizeof(namespace) + sys.getsizeof(key)
+            if self._names > _MOST_SEEN:
+                raise HostError("a step uses too many keys of the state; use fewer in one step", code="STATE_TOO_LARGE")
             row = self._store.get_state(namespace, key)
-            seen = _Seen(0, None, None) if row is None else _Seen(row.version, row.value, row.expires_at)
+            seen = _Seen(0, False, None) if row is None else _Seen(row.version, True, row.expires_at)
+            if row is not None and self._kept + _size(row.value) <= _MOST_KEPT:
+                self._kept += _size(row.value)
+                seen.value = row.value
             self._seen[namespace, key] = seen
         return seen
 
-    def _lives(self, seen: _Seen) -> bool:
-        return seen.value is not None and (seen.expires_at is None or seen.expires_at > self.now)
+    def _value(self, namespace: str, key: str, seen: _Seen) -> str:
+        """The value of a key that exists. One that is not kept is read again."""
+        if seen.value is not None:
+            return seen.value
+        row = self._store.get_state(namespace, key)
+        if row is None or row.version != seen.version:
+            raise HostError("state: another session has changed a key that this step uses", code="STATE_CONFLICT")
+        return row.value
 
-    def _size(self, seen: _Seen) -> int:
-        return len(seen.value) if seen.changed and seen.value is not None else 0
+    def _change(self, seen: _Seen, value: str | None, expires_at: int | None) -> None:
+        if not seen.changed and seen.value is not None:
+            self._kept -= _size(seen.value)
+        seen.value, seen.expires_at, seen.exists, seen.changed = value, expires_at, value is not None, True
+
+    def _lives(self, seen: _Seen) -> bool:
+        return seen.exists and (seen.expires_at is None or seen.expires_at > self.now)
+
+    def _written(self, seen: _Seen) -> int:
+        return _size(seen.value) if seen.changed and seen.value is not None else 0
 
     def _grow(self, namespace: str, by: int) -> None:
         self._growth[namespace] = self._growth.get(namespace, 0) + by
         for root in self._counts:
             if namespace.startswith(root):
                 self._counts[root] += by
+
+
+def _size(value: str) -> int:
+    """Bytes of a text in memory: a single emoji makes each character of a text take four."""
+    return sys.getsizeof(value) - _EMPTY
+
+
+_EMPTY: Final = sys.getsizeof("")
