@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -481,3 +482,20 @@ async def test_a_card_is_committed_with_its_step(tmp_path: Path) -> None:
         assert len({name for name, _ in said}) == 12
         assert [first for _, first in said].count(True) == 1
         assert len(await here.ids("list")) == 13
+
+
+@scene
+async def test_a_filter_of_many_comparisons_ends_in_time() -> None:
+    """All of them are of one card, or of one sample, so to look at the time between cards is too late."""
+    async with opened("memory:") as hf:
+        here = await cards(hf, JS, limits=Limits(wall_ms=60_000, cpu_ms=30_000), timeout_ms=200)
+        text = "a" * 500_000
+        await here.create(card_id="a", x=text + "end" + text[:99_000])
+        await here.call("write_samples", "a", [{"x": text}])
+        slow = {"_or": [{"x": {"contains": "a" * 96 + "b" + "aa"}}] * 990}
+        for function, given in [("find", [{"where": slow}]), ("read_samples", ["a", {"where": slow}])]:
+            began = time.monotonic()
+            assert (await here.call(function, *given))[0] == "CARD_TIMEOUT"
+            assert time.monotonic() - began < 5
+        for part, found in [("end", ["a"]), ("aend" + "a" * 90_000, ["a"]), ("enda" * 2, []), ("", ["a"])]:
+            assert await here.ids("find", {"where": {"x": {"contains": part}}}) == found

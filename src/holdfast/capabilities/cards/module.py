@@ -3,6 +3,7 @@
 Cards lie in the state (`shelf.py`), so what a step does to them is committed with the step, and several processes may do so at once.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -188,9 +189,16 @@ class Card(NativeModule):
         places = self._shelf.places(None if search.pkg is None else check_name("pkg", search.pkg))
         if search.where is None and not keys:
             return [*self._shelf.summaries(search.of(places))]
-        is_wanted = matcher(plain(search.where, "card"))
-        found = [(looked_up(keys, card), place) for place, card in self._shelf.cards(places) if is_wanted(card)]
-        by = sorting(keys)
+        is_wanted = matcher(plain(search.where, "card"), self._shelf.check_time)
+        found = []
+        room = self.scope.mem_mb << 20
+        for place, card in self._shelf.cards(places):
+            if is_wanted(card):
+                found.append((looked_up(keys, card), place))
+                room -= sum(map(sys.getsizeof, found[-1][0]))
+                if room < 0:
+                    raise HostError("card: there are too many cards to put in this order", code="CARD_TOO_LARGE")
+        by = sorting(keys, self._shelf.check_time)
         found.sort(key=lambda one: by(one[0]))
         return [*self._shelf.summaries(search.of(place for _, place in found))]
 
@@ -208,7 +216,7 @@ class Card(NativeModule):
         wanted = options or Slice()
         if wanted.where is None:
             return Slice(limit=wanted.limit).of(self._shelf.samples(card_id, wanted.offset))
-        return wanted.of(filter(matcher(plain(wanted.where, "card")), self._shelf.samples(card_id)))
+        return wanted.of(filter(matcher(plain(wanted.where, "card"), self._shelf.check_time), self._shelf.samples(card_id)))
 
     @effect(EffectKind.STATE)
     def lineage(self, options: Relatives) -> dict[str, Any] | None:

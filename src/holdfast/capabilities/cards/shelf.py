@@ -53,7 +53,7 @@ class Shelf:
 
     def look(self, card_id: str) -> dict[str, Any] | None:
         """The same for whoever looks through many."""
-        self._check_time()
+        self.check_time()
         return self._glance("card", card_id)
 
     def check(self, card: dict[str, Any]) -> None:
@@ -175,13 +175,14 @@ class Shelf:
         """Goes through many as long as the call has time."""
         for number, one in enumerate(many):
             if number % _EVERY == 0:
-                self._check_time()
+                self.check_time()
             yield one
 
-    def _check_time(self) -> None:
+    def check_time(self) -> None:
+        """Raise if the call has no time left, or its execution was cancelled."""
         if self._scope.is_stopped():
             raise HostError("card: the execution was cancelled", code="CANCELLED")
-        if self._scope.time_left() <= 0:
+        if self._scope.time_left(True) <= 0:
             raise HostError("card: there are too many to look through in time", code="CARD_TIMEOUT")
 
 

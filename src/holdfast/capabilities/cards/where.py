@@ -2,15 +2,19 @@
 
 A filter is an object. A key leads into what it is asked of; an object that has only operators compares what is there, any other value is
 what it must be equal to. `_and` and `_or` have lists of filters, `_not` has one.
+
+A filter may have many comparisons, and each may go through megabytes. So whoever asks gives a `Check`, which raises if there is no time
+left, and which is called for each comparison, and within those of long texts.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from typing import Any, Final, NamedTuple
 
 from holdfast.sandbox import HostError
 
 Test = Callable[[Any], bool]
+Check = Callable[[], None]
 _NOTHING: Final = object()
 _MOST: Final = 1_000
 """Values of a filter: all of them are looked at for each card."""
@@ -18,15 +22,17 @@ _MOST_KEYS: Final = 16
 """Of an order."""
 _LONGEST_COMPARED: Final = 1_000
 """Characters by which texts are put in order: they are kept for all cards at once."""
+_WINDOW: Final = 1 << 16
+"""Characters of a text that are searched at a time: nothing else runs meanwhile."""
 
 
-def matcher(where: Any) -> Test:
+def matcher(where: Any, check: Check) -> Test:
     """What says whether a value is one of those that a filter means. None means all."""
     if where is None:
         return _all
     if _count(where) > _MOST:
         raise _refused(f"where has more than {_MOST} values")
-    return _filter(where, ())
+    return _filter(where, (), check)
 
 
 def _count(where: Any) -> int:
@@ -40,7 +46,7 @@ def _all(value: Any) -> bool:
     return True
 
 
-def _filter(where: Any, path: tuple[str, ...]) -> Test:
+def _filter(where: Any, path: tuple[str, ...], check: Check) -> Test:
     if where == []:  # an empty table of Lua is either
         where = {}
     if not isinstance(where, dict):
@@ -48,16 +54,16 @@ def _filter(where: Any, path: tuple[str, ...]) -> Test:
     tests: list[Test] = []
     for key, value in where.items():
         if key in ("_and", "_or"):
-            some = [_filter(one, path) for one in _listed(key, value)]
+            some = [_filter(one, path, check) for one in _listed(key, value)]
             tests.append(_every(some) if key == "_and" else _any(some))
         elif key == "_not":
-            tests.append(_none(_filter(value, path)))
+            tests.append(_none(_filter(value, path, check)))
         elif isinstance(value, dict) and value and all(name in _OPERATORS for name in value):
-            tests.extend(_comparison((*path, key), name, wanted) for name, wanted in value.items())
+            tests.extend(_comparison((*path, key), name, wanted, check) for name, wanted in value.items())
         elif isinstance(value, dict):
-            tests.append(_filter(value, (*path, key)))
+            tests.append(_filter(value, (*path, key), check))
         else:
-            tests.append(_comparison((*path, key), "eq", value))
+            tests.append(_comparison((*path, key), "eq", value, check))
     return tests[0] if len(tests) == 1 else _every(tests)
 
 
@@ -81,11 +87,16 @@ def _none(test: Test) -> Test:
     return lambda value: not test(value)
 
 
-def _comparison(path: tuple[str, ...], name: str, wanted: Any) -> Test:
-    compare = _OPERATORS[name]
+def _comparison(path: tuple[str, ...], name: str, wanted: Any, check: Check) -> Test:
     if name in ("in", "nin"):
         wanted = _listed(name, wanted)
-    return lambda value: compare(_find(value, path), wanted)
+    compare = partial(_contains, check=check) if name == "contains" else _OPERATORS[name]
+
+    def test(value: Any) -> bool:
+        check()
+        return compare(_find(value, path), wanted)
+
+    return test
 
 
 def _find(value: Any, path: tuple[str, ...]) -> Any:
@@ -126,8 +137,20 @@ def _ordered(*allowed: int) -> Callable[[Any, Any], bool]:
     return lambda found, wanted: _order(found, wanted) in allowed
 
 
-def _has_text(find: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
-    return lambda found, wanted: isinstance(found, str) and isinstance(wanted, str) and find(found, wanted)
+def _contains(found: Any, wanted: Any, check: Check) -> bool:
+    """Some searches take the product of both lengths, so a long text is searched piece by piece."""
+    if not isinstance(found, str) or not isinstance(wanted, str):
+        return False
+    step = max(_WINDOW, len(wanted))
+    for start in range(0, len(found) + 1, step):
+        check()
+        if found.find(wanted, start, start + step + len(wanted)) >= 0:
+            return True
+    return False
+
+
+def _starts_with(found: Any, wanted: Any) -> bool:
+    return isinstance(found, str) and isinstance(wanted, str) and found.startswith(wanted)
 
 
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -140,8 +163,8 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "in": _is_in,
     "nin": lambda found, wanted: not _is_in(found, wanted),
     "exists": lambda found, wanted: (found is not _NOTHING) == (wanted is not False),
-    "contains": _has_text(lambda text, part: part in text),
-    "starts_with": _has_text(str.startswith),
+    "contains": partial(_contains, check=lambda: None),
+    "starts_with": _starts_with,
 }
 
 
@@ -174,10 +197,11 @@ def _key(name: Any) -> _Key:
     return _Key(path, name.startswith("-"))
 
 
-def sorting(keys: list[_Key]) -> Callable[[Any], Any]:
+def sorting(keys: list[_Key], check: Check) -> Callable[[Any], Any]:
     """What `sort` takes as its key, for lists of what `looked_up` gave. What is missing comes last, whichever way the order goes."""
 
     def compare(first: tuple[Any, ...], second: tuple[Any, ...]) -> int:
+        check()
         for key, one, other in zip(keys, first, second, strict=True):
             if one is _NOTHING or other is _NOTHING:
                 order = (one is _NOTHING) - (other is _NOTHING)
