@@ -1,5 +1,6 @@
 """What a template grants: capabilities are checked as they are added, and what comes of them is one policy, the same on all surfaces."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ import pytest
 
 from holdfast import Capability, Client, Function, Holdfast, Tool, Worktree
 from holdfast.capabilities import NativeModule, effect, modules
-from holdfast.domain import CapabilityInvalid, EffectKind, InvalidValue, WorktreeNotAllowed
+from holdfast.domain import CapabilityInvalid, EffectKind, InvalidValue, Principal, WorktreeNotAllowed
 from tests.acceptance.scenes import refused, scene
 from tests.http_server import Served, served
 from tests.integration.cli_process import Terminal
@@ -377,3 +378,40 @@ async def test_roots_hold_after_all_links(tmp_path: Path) -> None:
                 await hf.sessions.create("t", worktree=Worktree("w", "c", str(path)), worktree_roots=[str(root)])
         with refused("WORKTREE_NOT_ALLOWED"):
             await hf.sessions.create("t", worktree=Worktree("w", "c", str(root / "tree")), worktree_roots=[])
+
+
+# ---- what reaches the host ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_module_that_does_not_say_otherwise_reaches_the_host_with_every_field() -> None:
+    assert House.host_fields({"open": False, "timeout_ms": 5}) == []
+    assert House.host_fields({"open": True, "other": 1}) == ["open", "other"]
+
+
+def test_a_template_of_a_tenant_that_reaches_the_host_is_not_used_whoever_stored_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("s3cret")
+    code = "require('fs').readFileSync('@x/a.txt')"
+
+    async def go() -> None:
+        async with Holdfast.open("memory:") as hf:
+            mine = hf.scoped(Principal("a"))
+            operator = hf.scoped(Principal("a"), operator=True)
+            roots = {"roots": {"x": {"folder": str(tmp_path.resolve())}}}
+            with pytest.raises(CapabilityInvalid, match="reaches the host"):
+                await mine.templates.create("t", capabilities=[Capability("module", "fs", config=roots, by_operator=True)])
+            template = await operator.templates.create("t", capabilities=[Capability("module", "fs", config=roots)])
+            session = await mine.sessions.create(template.id)
+            ran = await mine.executions.run(session.id, code)
+            assert ran.execution.error is None, "what an operator grants to a tenant holds"
+
+            version = await mine.templates.version(template.id)
+            stored = tuple(one._replace(by_operator=False) for one in version.spec.capabilities)
+            store = hf._opened().store
+            store.add_version(replace(version, number=2, spec=replace(version.spec, capabilities=stored)), 1)
+            for number in (None, 2):
+                with pytest.raises(CapabilityInvalid, match="reaches the host"):
+                    await mine.sessions.create(template.id, version=number)
+            grants = hf._opened().core.shelf.get(template.id, 2).native
+            assert grants == (), "a session of it that is there already has no such module"
+
+    asyncio.run(go())

@@ -424,7 +424,16 @@ def test_an_administrator_of_a_tenant_grants_only_what_the_operator_lets(world: 
             refused = api.post(place, json={"kind": "module", "name": name, "enabled": True, "config": {}})
             assert refused.json()["error"]["code"] == "CAPABILITY_INVALID", refused.text
             assert api.post(f"/templates/{template}/modules", json={"name": name}).status_code >= 400
-        made(api.post(place, json={"kind": "module", "name": "fs", "enabled": True, "config": {}}))
+        for enabled in (True, False):  # one that is not enabled would still tell whether a folder is there
+            answers = []
+            for folder in ("/etc", str(world.folder / "work" / VICTIM), str(world.folder / "plain"), "/no/such/folder", 7):
+                config = {"roots": {"x": {"folder": folder, "write": True}}}
+                refused = api.post(place, json={"kind": "module", "name": "fs", "enabled": enabled, "config": config})
+                assert (refused.status_code, refused.json()["error"]["code"]) == (422, "CAPABILITY_INVALID"), refused.text
+                answers.append(refused.json()["error"]["message"])
+            assert len(set(answers)) == 1, "nobody is told what is there"
+        config = {"write": True, "roots": {}, "max_files": 9}
+        made(api.post(place, json={"kind": "module", "name": "fs", "enabled": True, "config": config}))
         made(api.post(place, json={"kind": "module", "name": "exec", "enabled": False, "config": {}}))
         granted = made(operator.post(place, json={"kind": "module", "name": "env", "enabled": True, "config": {}}))
         assert api.delete(f"{place}/{granted['id']}").status_code >= 400, "what the operator has set stays so"

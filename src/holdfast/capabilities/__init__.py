@@ -4,7 +4,7 @@ from holdfast.capabilities._glue import module_for
 from holdfast.capabilities._meter import Called, Meter, is_refusal
 from holdfast.capabilities._secrets import masked_config, shown_config
 from holdfast.capabilities._shared import Shared
-from holdfast.capabilities.catalogue import check_module, describe, granted, modules
+from holdfast.capabilities.catalogue import check_module, describe, granted, host_grants, modules
 from holdfast.capabilities.files.protected import protect
 from holdfast.capabilities.files.resolver import Resolver, SessionModules
 from holdfast.capabilities.files.worktree import EmptyPath, WorktreeFile, parse_path, read_file, resolve_root
@@ -29,6 +29,7 @@ __all__ = [
     "describe",
     "effect",
     "granted",
+    "host_grants",
     "is_refusal",
     "masked_config",
     "module_for",

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from holdfast.capabilities.native import Grant, NativeModule
-from holdfast.domain import ModuleNotAllowed, TemplateSpec
+from holdfast.domain import Capability, ModuleNotAllowed, TemplateSpec
 
 GROUP: Final = "holdfast.capabilities"
 KIND: Final = "module"
@@ -100,6 +100,14 @@ def check_module(name: str) -> str:
     if word not in modules():
         raise ModuleNotAllowed(f"there is no native module {word[:40]!r}; there are {', '.join(modules())}")
     return word
+
+
+def host_grants(spec: TemplateSpec) -> list[tuple[Capability, str]]:
+    """Grants of modules that reach the host and are not by an operator, each with the field: not for other tenants than the default."""
+    found = [one for one in spec.capabilities if one.kind == KIND and one.enabled and one.config and not one.by_operator]
+    return [
+        (one, fields[0]) for one in found if one.name in modules() and (fields := modules()[one.name].host_fields(one.config))
+    ]
 
 
 def granted(spec: TemplateSpec) -> tuple[Grant, ...]:

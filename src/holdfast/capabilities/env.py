@@ -45,6 +45,7 @@ class Env(NativeModule):
     name: ClassVar[str] = "env"
     description: ClassVar[str] = "Gives the environment variables that its config names."
     config_type: ClassVar[type[Any]] = EnvConfig
+    confined_fields: ClassVar[frozenset[str]] = frozenset({"values"})
 
     @effect(EffectKind.READ)
     def get(self, name: str, default: str | None = None) -> str | None:

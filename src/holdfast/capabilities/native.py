@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -150,6 +150,9 @@ class NativeModule:
     description: ClassVar[str]
     config_type: ClassVar[type[Any]] = NoConfig
     """A dataclass, all of whose fields have defaults; it may raise `InvalidValue`, which begins with the field's name."""
+    confined_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the config by which nothing of the host is reached: administrators of all tenants may set them. All others are for
+    operators."""
     timeout_ms: ClassVar[int] = 10_000
     """How long a call may take, unless the config says otherwise."""
     most_timeout_ms: ClassVar[int] = 60_000
@@ -202,6 +205,18 @@ class NativeModule:
         """A config as a template keeps it: what is looked up once, when it is granted, is looked up here. Raises `InvalidValue`."""
         cls.read_config(given)
         return given
+
+    @classmethod
+    def host_fields(cls, given: Mapping[str, Any]) -> list[str]:
+        """Fields of a config, which may be invalid, by which scripts reach the host: all that are not the default, but for those that
+        the module declares as confined. It looks at nothing of the host, so that nobody is told what is there.
+        """
+        defaults = {
+            one.name: one.default if one.default_factory is MISSING else one.default_factory()
+            for one in fields(cls.config_type)
+        }
+        reaching = given.keys() - cls.confined_fields - set(_COMMON)
+        return sorted(name for name in reaching if name not in defaults or given[name] != defaults[name])
 
     @classmethod
     def read_limits(cls, given: Mapping[str, Any]) -> Limits:

@@ -61,6 +61,12 @@ class Policies:
             f"{where}name", f"is not something that this tenant may grant; it may grant the modules {there}, and packages"
         )
 
+    def _check_config(self, name: str, config: Mapping[str, Any], where: str) -> None:
+        """Raise `CapabilityInvalid` if a config reaches the host, and the caller is no operator. Nothing of the host is looked at."""
+        fields = modules()[name].host_fields(config) if self._grantable is not None and name in modules() else []
+        if fields:
+            raise host_refusal(fields[0], where)
+
     @property
     def _names(self) -> dict[str, tuple[str, ...]]:
         return {_MODULE: (_CONSOLE, *modules()), "function": self._functions, "tool": self._tools}
@@ -74,8 +80,11 @@ class Policies:
             raise _invalid(f"{where}kind", f"must be one of {', '.join(_KINDS)}")
         if capability.enabled:
             self.check_grantable(kind, name, where)
+        capability = capability._replace(by_operator=self._grantable is None)
         if kind == PACKAGES:
             return _settled_package(capability, where)
+        if kind == _MODULE:  # also if it is not enabled: whether a folder is there would be told by an error
+            self._check_config(name, config, where)
         known = self._names[kind]
         if name not in known:
             there = f"there is {', '.join(known)}" if known else "there is none"
@@ -155,6 +164,11 @@ def _verdict(capability: Capability | None, *, exposed: bool, wider: Capability 
     there = {_EXPOSED: exposed, _ENABLED: capability is not None, _ALL_ENABLED: wider is not None}
     reasons = [reason for reason, holds in there.items() if holds]
     return bool(reasons), " and ".join(reasons) or _NOTHING
+
+
+def host_refusal(field_name: str, where: str = "") -> CapabilityInvalid:
+    """The error of a config that reaches the host, and was not set by an operator."""
+    return _invalid(f"{where}config.{field_name}", "reaches the host; only an administrator of the default tenant may set it")
 
 
 def _invalid(path: str, problem: str) -> CapabilityInvalid:

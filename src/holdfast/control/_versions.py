@@ -11,9 +11,12 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+from holdfast.capabilities import host_grants
 from holdfast.control._once import Once
+from holdfast.control._policy import host_refusal
 from holdfast.control._tenancy import TenantRuntime, require_one
 from holdfast.domain import (
+    DEFAULT_TENANT,
     HoldfastError,
     InvalidValue,
     LibraryNotCached,
@@ -218,15 +221,20 @@ class Versions:
     # ---- for a session -------------------------------------------------------------------------------------------------------------
 
     def pick(self, template: UUID | str, number: int | None) -> TemplateVersion:
-        """The version that a session is made of, by default the latest. `TemplateInactive`, whatever the version."""
+        """The version that a session is made of, by default the latest. `TemplateInactive`, whatever the version.
+
+        `CapabilityInvalid` if a template of a tenant has come by a grant that reaches the host, and that no operator has made.
+        """
         found = self._runtime.store.get_template(template)
         shelf = self._runtime.core.shelf
         latest = shelf.get(found.id, found.latest).version
         if not latest.spec.active:
             raise TemplateInactive().with_details(template_id=str(found.id))
-        if number is None or number == found.latest:
-            return latest
-        return shelf.get(found.id, number).version
+        version = latest if number is None or number == found.latest else shelf.get(found.id, number).version
+        if found.tenant != DEFAULT_TENANT:
+            for _, field in host_grants(version.spec):
+                raise host_refusal(field).with_details(template_id=str(found.id))
+        return version
 
     def bake(self, version: TemplateVersion) -> TemplateVersion | None:
         """The twin of a version that is not baked, which is. None if the template was changed in between.

@@ -51,7 +51,8 @@ class StartupPath(NamedTuple):
 class Capability(NamedTuple):
     """Something that sessions of a template may reach. Nothing is granted that is not named here.
 
-    It has an id once it is part of a template, and keeps it from version to version.
+    It has an id once it is part of a template, and keeps it from version to version. `by_operator` is set when it is granted: only an
+    operator may grant what reaches the host, and a template of another tenant than the default has such a grant from nobody else.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Capability(NamedTuple):
     enabled: bool = True
     config: Mapping[str, Any] = {}
     id: str = ""
+    by_operator: bool = False
 
 
 def default_resolver() -> dict[str, Any]:

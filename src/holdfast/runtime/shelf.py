@@ -11,7 +11,7 @@ import hashlib
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal, NamedTuple, NoReturn
@@ -20,8 +20,17 @@ from weakref import WeakValueDictionary
 
 import zstandard
 
-from holdfast.capabilities import Grant, Meter, Resolver, Shared, granted, module_for, modules
-from holdfast.domain import HoldfastError, InvalidValue, LibraryNotCached, Limits, SourceFile, TemplateSpec, TemplateVersion
+from holdfast.capabilities import Grant, Meter, Resolver, Shared, granted, host_grants, module_for, modules
+from holdfast.domain import (
+    DEFAULT_TENANT,
+    HoldfastError,
+    InvalidValue,
+    LibraryNotCached,
+    Limits,
+    SourceFile,
+    TemplateSpec,
+    TemplateVersion,
+)
 from holdfast.libraries import stubs
 from holdfast.runtime._errors import GuestMissing
 from holdfast.runtime.baking import bake
@@ -166,13 +175,21 @@ class Shelf:
                 template = self._template(version)
         except (GuestMissing, LibraryNotCached) as error:
             template = _Missing(error)
-        spec = version.spec
+        spec = self._confined(version)
         functions = {name: function for name, function in self._functions.items() if spec.grants("function", name)}
         tools = {name: tool for name, tool in self._tools.items() if spec.grants("tool", name)}
         native = granted(spec)
         waiting = frozenset(f"{grant.module.name}.{name}" for grant in native for name in grant.module.waiting())
         resolver = Resolver(spec, _modules(spec, functions, native), SessionPackages.of(spec, self.packages))
         return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter, self.shared)
+
+    def _confined(self, version: TemplateVersion) -> TemplateSpec:
+        """What a version may grant: of another tenant than the default nothing that reaches the host, unless an operator granted it."""
+        denied = {one.id for one, _ in host_grants(version.spec)}
+        if not denied or self._store.get_template(version.template_id).tenant == DEFAULT_TENANT:
+            return version.spec
+        kept = tuple(one._replace(enabled=one.enabled and one.id not in denied) for one in version.spec.capabilities)
+        return replace(version.spec, capabilities=kept)
 
     def peek(self, template_id: UUID, number: int) -> Shelved | None:
         """A version if it is at hand: at no cost, for the event loop."""

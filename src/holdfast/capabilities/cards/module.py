@@ -118,6 +118,7 @@ class Card(NativeModule):
     name: ClassVar[str] = "card"
     description: ClassVar[str] = "Results of runs that are kept for good, with samples, aliases and lineage"
     config_type: ClassVar[type[Any]] = CardConfig
+    confined_fields: ClassVar[frozenset[str]] = frozenset(CardConfig.__dataclass_fields__)
     config: CardConfig
 
     def __init__(self, scope: Scope, config: CardConfig) -> None:

@@ -85,6 +85,7 @@ class Database(NativeModule):
         "Queries an SQLite database of the session's own, or a PostgreSQL database that the config names."
     )
     config_type: ClassVar[type[Any]] = DatabaseConfig
+    confined_fields: ClassVar[frozenset[str]] = frozenset({"files", "max_rows", "max_bytes"})
     timeout_ms: ClassVar[int] = 5_000
     javascript: ClassVar[str] = glue.JAVASCRIPT
     lua: ClassVar[str] = glue.LUA

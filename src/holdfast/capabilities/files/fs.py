@@ -105,6 +105,7 @@ class Fs(NativeModule):
         "Reads files of the session's worktree and of roots in its config, and writes them if that says so."
     )
     config_type: ClassVar[type[Any]] = FsConfig
+    confined_fields: ClassVar[frozenset[str]] = frozenset({"write", "max_bytes", "max_files", "max_file_bytes"})
 
     def __init__(self, scope: Scope, config: FsConfig) -> None:
         super().__init__(scope, config)

@@ -157,6 +157,7 @@ class Http(NativeModule):
         "Makes requests to the servers that its config allows (fetch, and get, post ... as axios has them)."
     )
     config_type: ClassVar[type[Any]] = HttpConfig
+    confined_fields: ClassVar[frozenset[str]] = frozenset({"allow", "max_request_bytes", "max_response_bytes"})
     javascript: ClassVar[str] = _glue("glue.js")
     lua: ClassVar[str] = _glue("glue.lua")
     members: ClassVar[tuple[str, ...]] = (

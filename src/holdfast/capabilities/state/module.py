@@ -73,6 +73,7 @@ class State(NativeModule):
     name: ClassVar[str] = "state"
     description: ClassVar[str] = "Values by key that sessions share and that outlive them"
     config_type: ClassVar[type[Any]] = StateConfig
+    confined_fields: ClassVar[frozenset[str]] = frozenset(StateConfig.__dataclass_fields__)
     javascript: ClassVar[str] = JAVASCRIPT
     lua: ClassVar[str] = LUA
     members: ClassVar[tuple[str, ...]] = (
