@@ -77,6 +77,16 @@ def test_a_share_fills_up_again() -> None:
         shares.enter("a")
 
 
+def test_addresses_have_their_own_shares_and_only_so_many_are_known() -> None:
+    shares = Shares(2, 100, lambda: 0.0)
+    for number in range(10_005):
+        shares.enter(str(number), kind="address")
+    assert len(shares._buckets) == 10_000
+    shares.enter("10004", kind="address")
+    with pytest.raises(RateLimited):
+        shares.enter("10004", kind="address")
+
+
 def test_so_many_at_once() -> None:
     shares = Shares(0, 2)
     shares.enter("a")

@@ -82,8 +82,13 @@ class Config:
         3600.0,
         "How long an MCP client may take to answer what it is asked in the middle of a call",
     )
-    rate_per_s: float = _is(_kinds.number(0, 1e6), 0.0, "Requests a second for each token; 0 is no limit")
+    rate_per_s: float = _is(
+        _kinds.number(0, 1e6), 0.0, "Requests a second for each token, or each address without one; 0 is no limit"
+    )
     concurrency: int = _is(_kinds.whole(1, 100_000), 256, "Requests at a time for each token")
+    inflight_mb: int = _is(
+        _kinds.whole(1, 1 << 20), 64, "Megabytes of bodies and unread answers that the requests of each token hold in memory"
+    )
     streams: int = _is(_kinds.whole(1, 100_000), 64, "Event streams at a time for each token")
     connections: int = _is(_kinds.whole(1, 100_000), 4096, "Connections at a time; more are told to come back later")
     resident: int = _is(_kinds.whole(0, 1 << 20), 128, "Sessions that stay in memory while nothing runs in them")

@@ -95,8 +95,9 @@ def create_app(hf: Holdfast, config: "Config", tokens: "Tokens | None", mounted:
     api.add_exception_handler(HTTPException, _errors.on_http_error)
     _describe(api)
     public = {PREFIX + plan.path for group in _ALL for plan in group.plans if plan.scope is None} | {DOCUMENT, DOCS}
-    routed = Mounts(Lanes(api, hot), mounts, api.state)
-    return App(api, Gate(routed, config, tokens, public, _Done(metrics, AccessLog(config.access_log)), Auditor(hf.auditor)))
+    lanes = Lanes(api, hot, [route for route in api.routes if isinstance(route, ApiRoute)])
+    routed, done = Mounts(lanes, mounts, api.state), _Done(metrics, AccessLog(config.access_log))
+    return App(api, Gate(routed, config, tokens, public, done, Auditor(hf.auditor), lanes.admit))
 
 
 def _add(api: FastAPI, plan: Plan) -> None:

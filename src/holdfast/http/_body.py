@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -29,10 +30,17 @@ class Gone(Exception):
     """The client has left before it had said what it wants."""
 
 
-async def read(receive: Receive, length: int | None, limit: int, timeout: float) -> bytes:
-    """A body of at most `limit` bytes that comes within `timeout` seconds; `length` is what was announced."""
-    if length is not None and length > limit:
-        raise _too_large(limit)
+async def read(
+    receive: Receive, length: int | None, limit: int, timeout: float, hold: Callable[[int], None] = lambda size: None
+) -> bytes:
+    """A body of at most `limit` bytes that comes within `timeout` seconds; `length` is what was announced.
+
+    `hold` is called with the size of what is about to be kept, and may refuse it.
+    """
+    if length is not None:
+        if length > limit:
+            raise _too_large(limit)
+        hold(length)
     try:
         async with asyncio.timeout(timeout):
             message = await receive()
@@ -46,6 +54,8 @@ async def read(receive: Receive, length: int | None, limit: int, timeout: float)
                 size += len(part)
                 if size > limit:
                     raise _too_large(limit)
+                if length is None:
+                    hold(len(part))
                 parts.append(part)
                 if not message.get("more_body"):
                     return b"".join(parts)

@@ -125,7 +125,7 @@ class ApiRoute(APIRoute):
         async def strict(request: Request) -> Response:
             call = call_of(request.scope)
             try:
-                self._admit(call)
+                self.admit(call)
                 self._check_queries(request)
                 request._body = call.body
                 if model is not None:
@@ -141,7 +141,7 @@ class ApiRoute(APIRoute):
 
         return strict
 
-    def _admit(self, call: Call) -> None:
+    def admit(self, call: Call) -> None:
         """Raises unless the caller may make the call."""
         call.route, call.tag = self.path, self.plan.tag
         call.require(self.plan.scope)
@@ -176,7 +176,7 @@ class HotRoute(ApiRoute):
         call, plan = call_of(scope), self.plan
         call.hot, call.receive = True, receive
         try:
-            self._admit(call)
+            self.admit(call)
             given = scope["path_params"]
             if scope["query_string"]:
                 given = given | self._parsed_queries(Request(scope))
@@ -206,10 +206,25 @@ class NoBody(BaseModel):
 class Lanes:
     """ASGI: the hot routes first, by their paths alone; then everything else, by FastAPI's router."""
 
-    def __init__(self, app: ASGIApp, hot: Sequence[HotRoute]) -> None:
+    def __init__(self, app: ASGIApp, hot: Sequence[HotRoute], routes: Sequence[ApiRoute] = ()) -> None:
         self._app = app
         self._exact = {route.path: route for route in hot if not route.param_convertors}
         self._shaped = [route for route in hot if route.param_convertors]
+        self._routes = routes
+
+    def admit(self, scope: Scope, call: Call) -> None:
+        """Raise if the route that a request goes to, where there is one, is not for its caller. Its body is not needed for that."""
+        method, path = scope["method"], scope["path"]
+        exact = self._exact.get(path)
+        if exact is not None:
+            if exact.plan.method == method:
+                exact.admit(call)
+            return
+        for route in (*self._shaped, *self._routes):
+            if route.plan.method == method and (match := route.path_regex.match(path)):
+                scope["path_params"] = match.groupdict()
+                route.admit(call)
+                return
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

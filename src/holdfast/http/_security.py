@@ -1,7 +1,7 @@
 """The gate: every request passes it before any route sees it, and every answer on its way out.
 
-In this order: the Host header, the Origin header, the token, the token's share, the body. Whatever is refused is refused before the
-next thing is looked at, so nothing large is read for somebody who may not ask.
+In this order: the Host header, the Origin header, the token, the token's share, the scope that the route needs, the body. Whatever is
+refused is refused before the next thing is looked at, so nothing large is read for somebody who may not ask.
 """
 
 import os
@@ -25,6 +25,7 @@ from holdfast.http._errors import (
     Unauthenticated,
 )
 from holdfast.http._hosts import Hosts
+from holdfast.http._inflight import PIECE, Held, Inflight
 from holdfast.http._shares import Shares
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _BODIES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_READS: Final = frozenset({"GET", "HEAD"})
+_HEALTH: Final = "/api/v1/health"
 _ALWAYS: Final = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 _OURS: Final = [
     b"authorization",
@@ -57,6 +60,8 @@ TENANT_HEADER: Final = b"x-holdfast-tenant"
 """By which an operator names the tenant that a request is about."""
 
 Done = Callable[[Call, float], None]
+Admit = Callable[[Scope, Call], None]
+"""Raises if the route of a request, where there is one, is not for its caller."""
 
 
 class Gate:
@@ -70,11 +75,13 @@ class Gate:
         public: Collection[str],
         done: Done,
         auditor: Auditor | None = None,
+        admit: Admit | None = None,
     ) -> None:
-        self._auditor = auditor
+        self._auditor, self._admit = auditor, admit
         self._app, self._tokens, self._public, self._done = app, tokens, frozenset(public), done
         self._hosts = Hosts(config.listen, config.allowed_hosts, config.allowed_origins)
         self._shares = Shares(config.rate_per_s, config.concurrency, quotas=Quotas.parse(config.quotas))
+        self._inflight = Inflight(config.inflight_mb << 20)
         self._most, self._patience = config.body_limit_kb * 1024, config.body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,16 +99,20 @@ class Gate:
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                held.announce(message, must=call.method not in _READS)  # what was done is told, however much it is
                 call.status = message["status"]
                 if self._auditor is not None:
                     await self._auditor.note(call, scope, call.status)
                 message["headers"] = [*message["headers"], *extra]
+            elif len(message.get("body", b"")) > PIECE:
+                await held.send(send, message)
+                return
             await send(message)
 
-        scope["holdfast"] = call
+        scope["holdfast"], held = call, Held(self._inflight)
         REQUEST_ID.set(call.request_id)
         try:
-            await self._pass(scope, receive, answer, call, repeated, extra)
+            await self._pass(scope, receive, answer, call, repeated, extra, held)
         except _body.Gone:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the client hears of it, and not what it is
@@ -109,10 +120,18 @@ class Gate:
             if not call.status:
                 await refused(scope, receive, answer)
         finally:
+            held.release()
             self._done(call, time.perf_counter() - began)
 
     async def _pass(
-        self, scope: Scope, receive: Receive, send: Send, call: Call, repeated: bytes, extra: list[tuple[bytes, bytes]]
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        call: Call,
+        repeated: bytes,
+        extra: list[tuple[bytes, bytes]],
+        held: Held,
     ) -> None:
         headers = call.headers
         if repeated == b"host" or not self._hosts.knows(headers.get(b"host", b"")):
@@ -134,11 +153,19 @@ class Gate:
         if call.method == "HEAD":
             scope = {**scope, "method": "GET"}
             call.only_head = True
-        who = "" if call.caller is None else call.caller.id
-        self._shares.enter(who, None if call.caller is None else call.caller.tenant)
+        if call.caller is None:
+            who = _address(scope)
+            self._shares.enter(who, kind="address")
+        else:
+            who = call.caller.id
+            self._shares.enter(who, call.caller.tenant)
         try:
+            if call.caller is not None:
+                held.enter(who)
             if call.method in _BODIES and call.caller is not None:  # nothing that is open to everybody takes a body
-                call.body = await self._body(headers, receive)
+                if self._admit is not None:
+                    self._admit(scope, call)
+                call.body = await self._body(headers, receive, held)
             await self._app(scope, receive, send)
         finally:
             self._shares.leave(who)
@@ -163,7 +190,7 @@ class Gate:
         token = self._tokens.verify(secret.strip().decode("latin-1"))
         return None if token is None else Caller(token.id, token.granted, token, token.tenant, token.is_operator)
 
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+    async def _body(self, headers: dict[bytes, bytes], receive: Receive, held: Held) -> bytes:
         given = headers.get(b"content-length")
         if given is None:
             if b"transfer-encoding" not in headers:
@@ -176,7 +203,7 @@ class Gate:
             if not length:
                 return b""
         _body.check_type(headers)
-        return await _body.read(receive, length, self._most, self._patience)
+        return await _body.read(receive, length, self._most, self._patience, held.add)
 
 
 _ONCE: Final = frozenset(
@@ -195,6 +222,12 @@ def _headers(raw: Any) -> tuple[dict[bytes, bytes], bytes]:
             return headers, bytes(name)
         seen.add(name)
     return headers, b""
+
+
+def _address(scope: Scope) -> str:
+    """Return whom a request without a token counts for: its address. Probes of health have a share of their own."""
+    client, probes = scope.get("client"), scope["path"].startswith(_HEALTH)
+    return f"{'health' if probes else ''}@{client[0] if client else ''}"
 
 
 def _request_id(headers: dict[bytes, bytes]) -> str:
