@@ -141,6 +141,7 @@ _PATHS: dict[str, Callable[[_Handler], None]] = {
     "/not-packed": lambda at: at.say(b"plain", "Content-Encoding: gzip"),
     "/endless": lambda at: at.forever(_OK + b"\r\n", b"x" * 65536),
     "/endless-chunks": lambda at: at.forever(_CHUNKED, b"1;" + b"x" * 1000 + b"\r\nx\r\n"),
+    "/crumbs": lambda at: at.write(_CHUNKED, b"1\r\nx\r\n" * int(urlsplit(at.asked.target).query), b"0\r\n\r\n"),
     "/endless-head": lambda at: at.forever(_OK, b"X-Flood: " + b"x" * 1000 + b"\r\n"),
     "/endless-line": lambda at: at.forever(b"HTTP/1.1 200 ", b"x" * 65536),
     "/endless-trailers": lambda at: at.forever(_CHUNKED + b"0\r\n", b"X-Flood: x\r\n"),

@@ -1,8 +1,10 @@
 """`http`: what it gets from a real server on the loopback, and above all where it does not go. Only names are looked up by a table."""
 
 import asyncio
+import itertools
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from holdfast import Capability
 from holdfast.capabilities import Scope
 from holdfast.capabilities._kinds import take
 from holdfast.capabilities.http.addresses import is_public, system_addresses
@@ -217,6 +220,7 @@ def test_bodies(server: Web, path: str, text: str) -> None:
         ("/bomb", "RESPONSE_TOO_LARGE"),
         ("/endless", "RESPONSE_TOO_LARGE"),
         ("/endless-chunks", "RESPONSE_TOO_LARGE"),
+        ("/crumbs?50000", "RESPONSE_TOO_LARGE"),
         ("/many-headers", "RESPONSE_TOO_LARGE"),
         (f"/sized?{MOST + 1}", "RESPONSE_TOO_LARGE"),
         ("/endless-head", "RESPONSE_INVALID"),
@@ -257,6 +261,37 @@ def test_servers_that_are_not_there(server: Web) -> None:
         assert refusal(config, f"http://here.test:{port}/") == "CONNECTION_FAILED"
         assert refusal(config, f"http://no.test:{server.port}/") == "NAME_NOT_RESOLVED"
         assert ask(config, f"http://gone-first.test:{server.port}/")["status"] == 200
+
+
+def test_a_response_in_many_small_pieces_is_stopped_between_them(server: Web) -> None:
+    config = {"allow": [rule(server)]}
+    url = f"http://here.test:{server.port}/crumbs?5000"
+    assert ask(config, url)["text"] == "x" * 5000
+    looks = itertools.count()
+    with pytest.raises(HostError, match="cancelled"):
+        ask(config, url, is_stopped=lambda: next(looks) > 2000)
+    assert next(looks) < 2010
+
+
+@scene
+async def test_what_a_request_computes_counts_for_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(module: Http, given: Ask) -> dict[str, Any]:
+        until = time.thread_time() + 0.3
+        while time.thread_time() < until:
+            pass
+        raise HostError("no", code="NO")
+
+    monkeypatch.setattr(Http, "_answer", compute)
+    async with opened("memory:") as hf:
+        await hf.templates.create("t", capabilities=[Capability("module", "http", True, {})])
+        here = (await hf.sessions.create("t")).id
+        source = "try { await require('http').fetch('https://here.test/') } catch (e) { e.code }"
+        turn = await hf.executions.run(here, source)
+        while turn.execution.status == "paused":
+            turn = await hf.executions.wait(turn.execution.id)
+        assert value(turn) == "NO"
+        assert turn.execution.metrics.as_dict()["cpu_ms"] > 300
+        assert (await hf.sessions.get(here)).usage.total.cpu_us > 300_000
 
 
 def test_a_name_that_is_looked_for_too_long(server: Web, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from holdfast.domain._tokens import estimate as estimate_tokens
 
 @dataclass(slots=True)
 class Metrics:
-    """Counters of an execution. `elapsed_ms` includes the time that it waited; `cpu_ms` only what its steps used."""
+    """Counters of an execution. `elapsed_ms` includes the time that it waited; `cpu_ms` only what its steps and calls computed."""
 
     elapsed_ms: int = 0
     cpu_us: int = 0

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -75,6 +76,8 @@ class Resident:
         """Until when the session does nothing by itself, since a limit of this hour is used up; None if none is, as far as is known."""
         self.charged = 0.0
         """Seconds that other processes have computed for the step that runs."""
+        self.owed: deque[float] = deque()
+        """Seconds that threads have computed for calls that the script waits for, which no step has counted yet."""
         self.latest = loaded.session.updated_at
         self.sandbox: Sandbox | None = None
         self._key = key
@@ -164,6 +167,13 @@ class Resident:
 
     def _time_left(self, computing: bool) -> float:
         return math.inf if self.sandbox is None else self.sandbox.time_left(computing=computing)
+
+    def take_owed(self) -> float:
+        """Seconds of calls that have ended since a step began. They count as time of the next one, but not for its limit."""
+        total = 0.0
+        while self.owed:
+            total += self.owed.popleft()
+        return total
 
     def _charge(self, seconds: float) -> None:
         self.charged += seconds

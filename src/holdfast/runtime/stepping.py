@@ -150,7 +150,7 @@ class Stepper:
                 begun()
         for kind, payload in work.events:
             self._put(kind, payload)
-        self._began, resident.charged = time.thread_time(), 0.0
+        self._began, resident.charged = time.thread_time() - resident.take_owed(), 0.0
         outcome = self._run()
         if self._waited:
             self._put(EventType.SYSTEM.value, saying.slowed_down(self._waited))

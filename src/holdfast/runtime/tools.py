@@ -8,6 +8,7 @@ else answered, a native one is told to stop. Forks are waited for in the same wa
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -101,8 +102,9 @@ class Tools:
         run: Callable[[], Awaitable[Answer]]
         if native is not None:
             once = native.once
+            owner = Owner(resident.session.principal, resident.id)
             work = partial(_done, name, partial(native.call, query.payload.get("args"), stop), stop)
-            run = partial(self._threads.call, work, Owner(resident.session.principal, resident.id))
+            run = partial(self._threads.call, partial(self._charged, work, resident, owner), owner)
         elif tool is not None:
             once = tool.once
             run = partial(_awaited, name, tool, query.payload.get("args"))
@@ -110,6 +112,16 @@ class Tools:
             return
         self._running.setdefault(query.session_id, {})[query.number] = stop
         self._runtime.spawn(self._run(query, run, once, stop))
+
+    def _charged(self, work: Callable[[], Answer], resident: Resident, owner: Owner) -> Answer:
+        """Does a call, and charges the session with what its thread has computed: no step runs that would."""
+        began = time.thread_time()
+        try:
+            return work()
+        finally:
+            used = time.thread_time() - began
+            resident.owed.append(used)
+            self._runtime.core.watch.usage.charge(owner, used)
 
     async def _run(self, query: Query, run: Callable[[], Awaitable[Answer]], once: bool, stop: threading.Event) -> None:
         try:

@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from itertools import count
 from typing import Final, NamedTuple, TypeVar
 
 import h11
@@ -30,6 +31,12 @@ _MOST_INTERIM: Final = 10
 _LARGEST_WASTE: Final = 1 << 20
 """Of heads and of the marks between pieces of a body."""
 _PIECE: Final = 64 << 10
+_MOST_TURNS: Final = 16_384
+_BYTES_A_TURN: Final = 64
+"""A response may come in so many pieces, and in one more for each so many bytes: a piece takes the same time, however small it is."""
+_BREATH: Final = 256
+_BREATH_S: Final = 0.02
+"""After so many pieces comes a pause, so that many responses at once leave time for everybody else."""
 _LOOK_S: Final = 0.05
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _INVALID: Final = "the server's response is not one that can be understood"
@@ -77,7 +84,7 @@ def exchange(
         except h11.LocalProtocolError:
             raise HostError("this is not a request that can be made", code="INVALID_ARGUMENT") from None
         try:
-            return _read(wire, connection, most)
+            return _read(wire, connection, most, deadline)
         except h11.RemoteProtocolError:
             raise HostError(_INVALID, code="RESPONSE_INVALID") from None
 
@@ -178,11 +185,16 @@ class _Wire:
                 _wait(self._connection, self._deadline, write=True)
 
 
-def _read(wire: _Wire, connection: h11.Connection, most: int) -> Reply:
+def _read(wire: _Wire, connection: h11.Connection, most: int, deadline: Deadline) -> Reply:
     head: h11.Response | None = None
     body = _Body(most)
     wired = interim = 0
-    while True:
+    for turn in count(1):
+        deadline.left()
+        if turn > _MOST_TURNS + wired // _BYTES_A_TURN:
+            raise HostError("the server's response comes in too many small pieces", code="RESPONSE_TOO_LARGE")
+        if turn % _BREATH == 0:
+            time.sleep(_BREATH_S)
         event = connection.next_event()
         if event is h11.NEED_DATA:
             data = wire.receive()
@@ -206,6 +218,7 @@ def _read(wire: _Wire, connection: h11.Connection, most: int) -> Reply:
             return Reply(head.status_code, _text(bytes(head.reason)), headers, body.end())
         else:
             raise HostError(_INVALID, code="RESPONSE_INVALID")
+    raise AssertionError("a count has no end")
 
 
 class _Body:
