@@ -112,7 +112,9 @@ class Workers(Generic[Job]):
                 self._short.push(found[0], found[1])
                 self._wakes.put(True)
                 self._attention.set()
-            tickets = [ticket for ticket in self._tickets.values() if ticket.job == job]
+            tickets = [
+                ticket for ticket in list(self._tickets.values()) if ticket.job == job
+            ]  # workers change it without the lock
         for ticket in tickets:
             ticket.wake()
 
