@@ -95,6 +95,59 @@ def test_a_worktree_in_the_data_directory_stays(host: Host) -> None:
     assert (tree / "b").read_text() == "a\n"
 
 
+def test_no_folder_above_is_moved_or_replaced(tmp_path: Path) -> None:
+    """A program that could rename one would read the files under the new path, and leave files of its own under the old one."""
+    above = tmp_path / "above"
+    host = Host(above / "lab")
+    (host.base / "beside").mkdir()
+    end = protected.protect(data_dir=host.data)
+    told = host.shell(f"""
+        cd /; mv {host.base} {above}/moved; mv {above} {above}-moved; rm -rf {host.base}/data; rmdir {host.base}
+        mv -T {host.base}/beside {host.base}; mkdir {above}/own; mv --exchange -T {above}/own {host.base}
+        cat {above}/moved/data/token {above}-moved/*/data/token {above}/own/data/token
+        cd {host.tree}/sub && cat ../../data/token; cd ../..; cat data/token
+        echo a > {above}/file && mv {above}/file {host.tree}/file && cat {host.tree}/file
+    """)
+    end()
+    assert SECRET not in told
+    assert told.startswith("a\n")
+    assert (host.data / "token").read_text() == SECRET
+    assert not (above / "moved").exists()
+
+
+def test_what_was_moved_is_hidden_where_it_is_now(tmp_path: Path) -> None:
+    """By whoever else has the rights of the daemon's user: with a folder of theirs, and links, in its place."""
+    host, tree, now = Host(tmp_path / "lab"), tmp_path / "work", tmp_path / "lab2"
+    tree.mkdir()
+    end = protected.protect(data_dir=host.data, paths=[host.tree / "work.db"])
+    try:
+        os.rename(tmp_path / "lab", now)
+        host.data.mkdir(parents=True)
+        for name in ("token", "holdfast.db"):
+            (host.data / name).symlink_to(now / "data" / name)
+        inside = f"{now}/data/token {now}/data/holdfast.db {now}/tree/work.db {now}/tree/work.db-wal"
+        told = host.shell(f"cat {inside} {host.data}/token; find {tmp_path} -type f -exec cat {{}} +; echo done", tree)
+        assert SECRET not in told
+        assert "done" in told
+        with pytest.raises(HostError) as raised:
+            host.call("run", tree, "/bin/cat")("/bin/cat", [f"{now}/data/packages/../token"])
+        assert raised.value.script_code == "ARGUMENTS_NOT_ALLOWED"
+        os.link(now / "data/holdfast.db", tree / "hard")
+        assert protected.is_protected(os.stat(tree / "hard"))
+    finally:
+        end()
+
+
+def test_nothing_runs_if_what_is_to_be_hidden_cannot_be_found(host: Host) -> None:
+    os.link(host.tree / "work.db", host.base / "other-name")
+    (host.tree / "work.db").unlink()  # the kernel does not tell what other names a file has
+    with pytest.raises(HostError) as raised:
+        host.shell(f"cat {host.base}/other-name")
+    assert raised.value.script_code == "PROGRAM_FAILED"
+    (host.base / "other-name").unlink()
+    assert host.shell("echo a") == "a\n"
+
+
 def test_words_that_name_it_are_refused(host: Host) -> None:
     run = host.call("run", host.tree, "/bin/echo", {"path": "/usr/bin/env", "env": ["A"]})
     (host.tree / "link").symlink_to(host.data)
@@ -228,7 +281,7 @@ def test_each_means_alone(open_folder: Path, user: str, means: str, root: str) -
     source = f"""
         cat {base}/data/token {base}/tree/work.db {base}/data/worktrees/other/note; cat ../../token; umount {base}/data
         unshare -rm sh -c 'umount {base}/data; cat {base}/data/token'; cat /proc/{os.getpid()}/environ
-        echo x > {base}/data/token; rm -r {base}/data/packages; mv {base}/data {base}/gone; ln {base}/data/token hard; cat hard
+        echo x > {base}/data/token; rm -r {base}/data/packages; mv {base}/data {base}/gone; mv {base} {base}-gone; cat {base}-gone/data/token; ln {base}/data/token hard; cat hard
         cd sub; echo a > new; mkdir -p x/y && mv new x/y/b && cat x/y/b
     """
     command = [python, str(base / "alone.py"), str(base), str(base / root), means, source]

@@ -1,9 +1,12 @@
 """The data directory, the store's file and tokens: out of every script's reach, whatever a template grants."""
 
 import contextlib
+import hashlib
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -267,5 +270,68 @@ def test_scripts_of_a_daemon_over_all_of_its_folder(tmp_path: Path) -> None:
             for secret in (daemon.token, "SQLite format", "HOLDFAST_DATA_DIR=", '"sha256"'):
                 assert secret not in told
             assert api.get("/health/ready").status_code == 200
+    finally:
+        daemon.kill()
+
+
+_EVIL = "hf_" + "e" * 43
+_TOKENS = {
+    "format": 1,
+    "tokens": [
+        {
+            "id": "deadbeef0000",
+            "name": "evil",
+            "tenant": "default",
+            "scopes": ["admin"],
+            "created_at": 1,
+            "expires_at": None,
+            "sha256": hashlib.sha256(_EVIL.encode()).hexdigest(),
+        }
+    ],
+}
+
+
+def _put_decoy(base: Path) -> None:
+    """Move the folder above the data directory, and put another with other tokens and links to the files in its place."""
+    os.rename(base / "lab", base / "lab2")
+    (base / "lab/data").mkdir(parents=True)
+    tokens = base / "lab/data/tokens.json"
+    tokens.write_text(json.dumps(_TOKENS))
+    tokens.chmod(0o600)
+    for name in ("holdfast.db", "holdfast.db-wal", "holdfast.db-shm", "node", "daemon.lock", "tokens.lock", "audit"):
+        (base / "lab/data" / name).symlink_to(base / "lab2/data" / name)
+
+
+def test_another_folder_in_the_place_of_the_data_directory(tmp_path: Path) -> None:
+    """A daemon takes no tokens and no store from it, whoever put it there. A program with a shell cannot."""
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "tree").mkdir()
+    daemon = Daemon(tmp_path / "lab").start()
+    try:
+        with daemon.client() as api:
+            template = api.post("/templates", json={"name": "t"}).json()["id"]
+            api.post(f"/templates/{template}/modules", json={"name": "exec"})
+            given = {"kind": "module", "name": "exec", "enabled": True, "config": {"programs": ["/bin/sh"]}}
+            assert api.post(f"/templates/{template}/capabilities", json=given).status_code < 300
+            worktree = {"workspace_id": "w", "base_commit_oid": "c", "worktree_path": str(tmp_path / "tree")}
+            session = api.post("/sessions", json={"template_id": template, **worktree}).json()["id"]
+            source = f"require('exec').spawnSync('/bin/sh', [], {{input: 'cd {tmp_path} && mv lab lab2 && echo moved'}}).stdout"
+            done = api.post("/executions/repl", json={"session_id": session, "input": source}).json()
+            assert "moved" not in str(done["result"])
+            assert (tmp_path / "lab/data/tokens.json").exists()
+
+            _put_decoy(tmp_path)
+            log = tmp_path / "lab2/daemon.log"
+            until = time.monotonic() + 20
+            while "tokens.directory_replaced" not in log.read_text() and time.monotonic() < until:
+                time.sleep(0.1)
+            assert log.read_text().count("tokens.directory_replaced") == 1
+            assert api.get("/templates", headers={"Authorization": f"Bearer {_EVIL}"}).status_code == 401
+            refused = api.post("/templates", json={"name": "u"})
+            assert refused.json()["error"]["code"] == "STORE_UNAVAILABLE"
+
+            os.rename(tmp_path / "lab", tmp_path / "decoy")
+            os.rename(tmp_path / "lab2", tmp_path / "lab")
+            assert api.post("/templates", json={"name": "u"}).status_code < 300
     finally:
         daemon.kill()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.daemon import Scope, TokenNotFound, Tokens, TokensUnusable
+from holdfast.daemon import DaemonError, Scope, TokenNotFound, Tokens, TokensUnusable
 from holdfast.domain import InvalidValue, NameTaken
 
 
@@ -234,3 +234,26 @@ def test_a_file_without_tenants_is_read(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     with pytest.raises(TokensUnusable):
         Tokens(tmp_path)
+
+
+def test_another_folder_in_the_place_of_the_data_directory(tmp_path: Path) -> None:
+    """Its tokens are not trusted, and nothing is written there."""
+    data, moved = tmp_path / "lab" / "data", tmp_path / "lab2"
+    tokens = Tokens(data)
+    _, good = tokens.create("good", ["read"])
+    os.rename(tmp_path / "lab", moved)
+    for is_there in (False, True):
+        if is_there:
+            _, evil = Tokens(data).create("evil", ["admin"])
+            assert tokens.verify(evil) is None
+        for act in (tokens.refresh, tokens.reload, lambda: tokens.revoke("good")):
+            with pytest.raises(DaemonError) as raised:
+                act()
+            assert raised.value.code == "DIRECTORY_REPLACED"
+        assert tokens.verify(good) is not None
+    assert [token.name for token in Tokens(data).list()] == ["evil"]
+    os.rename(tmp_path / "lab", tmp_path / "away")
+    os.rename(moved, tmp_path / "lab")
+    Tokens(data).revoke("good")
+    assert tokens.refresh()
+    assert tokens.verify(good) is None

@@ -6,7 +6,8 @@ HoldfastError
 │   ├── AlreadyRunning     another daemon has this data directory
 │   ├── CannotListen       the address is taken, or not one of this machine
 │   ├── TokenNeeded        it would be open to other machines, and nobody has a token
-│   └── TokensUnusable     the file of tokens is damaged, or others may write to it
+│   ├── TokensUnusable     the file of tokens is damaged, or others may write to it
+│   └── DirectoryReplaced  another folder is where one was that the daemon began with
 └── NotFound
     └── TokenNotFound
 """
@@ -56,6 +57,12 @@ class TokensUnusable(DaemonError):
     """The file of tokens cannot be used."""
 
     code = "TOKENS_UNUSABLE"
+
+
+class DirectoryReplaced(DaemonError):
+    """Another directory, or none, is at the path of one that was opened at the start. Move it back, or restart the daemon."""
+
+    code = "DIRECTORY_REPLACED"
 
 
 class TokenNotFound(NotFound):

@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from holdfast.control import Holdfast
 from holdfast.daemon._collecting import Collector
-from holdfast.daemon._errors import ConfigInvalid, DaemonError, TokenNeeded
+from holdfast.daemon._errors import ConfigInvalid, DaemonError, DirectoryReplaced, TokenNeeded
 from holdfast.daemon._files import OTHERS_WRITE, private_folder
+from holdfast.daemon._held import HeldFolder
 from holdfast.daemon._masking import masked
 from holdfast.daemon._server import Server
 from holdfast.daemon._signals import handled, notify
@@ -107,6 +108,7 @@ class _Host:
     ) -> None:
         self._config, self._logs, self._stopping, self._reload = config, logs, stopping, reload
         self._protected = protected
+        self._config_folders = [HeldFolder(path.parent) for path in protected]
         self._tokens: Tokens | None = None
         self._told_at = 0.0
         self._moving = False
@@ -143,8 +145,9 @@ class _Host:
     async def _opened(self, listening: socket.socket) -> AsyncIterator[Holdfast | None]:
         """Holdfast on the store. None: the daemon was told to stop before the store could be opened."""
         config = self._config
-        libraries = LibraryCache(config.libraries_dir)
-        packages = PackagePath.default(config.project_dir, config.data_dir)
+        # Real paths: a link on the way could lead elsewhere later, and only the folders of a real path are kept from programs.
+        libraries = LibraryCache(config.libraries_dir.resolve())
+        packages = PackagePath.default(config.project_dir, config.data_dir.resolve())
 
         def make() -> Holdfast:
             return Holdfast.open(
@@ -201,6 +204,8 @@ class _Host:
     def hang_up(self) -> None:
         """SIGHUP: the log level and the tokens are read again. If that fails, they stay as they were."""
         try:
+            for folder in self._config_folders:
+                folder.check()
             if self._reload is not None:
                 config = self._reload()
                 self._logs.set_level(config.log_level)
@@ -219,7 +224,8 @@ class _Host:
 
     def _move_spool(self, hf: Holdfast) -> None:
         """Move audit entries of commands on this machine into the store."""
-        spool = AuditSpool(self._config.data_dir)
+        assert self._tokens is not None
+        spool = AuditSpool(self._tokens.folder)
         if self._moving or spool.is_empty:
             return
         self._moving = True  # until it is in the store; or for good, if it cannot be read
@@ -251,7 +257,10 @@ class _Host:
             except DaemonError as error:
                 if str(error) != told:
                     told = str(error)
-                    _log.error("the tokens stay as they were: %s", error, extra={"fields": {"code": error.code}})
+                    event = (
+                        "tokens.directory_replaced" if isinstance(error, DirectoryReplaced) else "the tokens stay as they were"
+                    )
+                    _log.error("%s: %s", event, error, extra={"fields": {"code": error.code}})
             except Exception:  # noqa: BLE001 - whatever it is, the next change must be seen: it may revoke a token
                 _log.exception("the tokens could not be read again")
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from holdfast.daemon._errors import TokenNotFound, TokensUnusable
 from holdfast.daemon._files import OTHERS, OTHERS_WRITE, locked, private_folder, read_whole, write_private
+from holdfast.daemon._held import HeldFolder
 from holdfast.daemon.spool import AuditSpool
 from holdfast.domain import DEFAULT_TENANT, InvalidValue, NameTaken, check_tenant
 
@@ -114,18 +115,26 @@ class Tokens:
     """The tokens of a data directory.
 
     `verify` is called for every request and looks into memory only; `refresh` sees what others have changed in the file. A change is
-    durable when its call returns.
+    durable when its call returns. The folder is held open: raises `DirectoryReplaced` if another takes its place, and then all stay.
     """
 
     def __init__(self, folder: Path, *, token_file: Path | None = None, clock: Callable[[], float] = _now) -> None:
-        self._path = folder / "tokens.json"
-        self._lock = folder / "tokens.lock"
         self._folder = folder
+        self._held = HeldFolder(folder)
         self._clock = clock
         self._seen: tuple[int, ...] | None = None
         self._by_digest: dict[bytes, Token] = {}
         self.token_file = token_file or folder / "token"
         self.reload()
+
+    @property
+    def folder(self) -> Path:
+        """The data directory, reached through its descriptor where the system can."""
+        return self._held.path
+
+    @property
+    def _path(self) -> Path:
+        return self._held.path / "tokens.json"
 
     # ---- asking --------------------------------------------------------------------------------------------------------------------
 
@@ -189,9 +198,10 @@ class Tokens:
             if found is None:
                 raise TokenNotFound
             self._write([one for one in self.list() if one.id != found.id])
-            secret = read_secret(self.token_file)
+            token_file = self._held.reach(self.token_file)
+            secret = read_secret(token_file)
             if secret is not None and compare_digest(_digest(secret), found.digest):
-                self.token_file.unlink(missing_ok=True)
+                token_file.unlink(missing_ok=True)
             self._note("token revoke", found)
         return found
 
@@ -203,26 +213,26 @@ class Tokens:
         """
         with self._changing():
             if self._seen is None:
-                kept = read_secret(self.token_file, trusted=True)
+                kept = read_secret(self._held.reach(self.token_file), trusted=True)
                 secret = kept or new_secret()
                 if kept is None:
                     self._write_secret(secret)
                 first = replace(self._made(FIRST, [Scope.ADMIN], None), digest=_digest(secret))
                 self._write([first])
                 self._note("token create", first)
-        return self.token_file if self.token_file.is_file() else None
+        return self.token_file if self._held.reach(self.token_file).is_file() else None
 
     def _note(self, action: str, token: Token) -> None:
         """Put a change into the audit log. The change stands, also if that fails."""
         try:
-            AuditSpool(self._folder).append(action, "token", token.id, tenant=token.tenant)
+            AuditSpool(self.folder).append(action, "token", token.id, tenant=token.tenant)
         except OSError as error:
             _log.warning("audit.spool_failed action=%r error=%s", action, error.strerror)
 
     def _write_secret(self, secret: str) -> None:
         try:
             private_folder(self.token_file.parent)
-            write_private(self.token_file, f"{secret}\n".encode())
+            write_private(self._held.reach(self.token_file), f"{secret}\n".encode())
         except OSError as error:
             raise TokensUnusable(f"the token file cannot be written: {error.strerror}") from None
 
@@ -245,13 +255,15 @@ class Tokens:
         with ExitStack() as held:
             try:
                 private_folder(self._folder)
-                held.enter_context(locked(self._lock))
+                self._held.hold()
+                held.enter_context(locked(self.folder / "tokens.lock"))
             except OSError as error:
                 raise TokensUnusable(f"the lock of the tokens cannot be taken: {error.strerror}") from None
             self.refresh()
             yield
 
     def _stamp(self) -> tuple[int, ...] | None:
+        self._held.check()
         try:
             return _stamp_of(self._path.stat())
         except FileNotFoundError:
@@ -260,6 +272,7 @@ class Tokens:
             raise TokensUnusable(f"tokens.json cannot be read: {error.strerror}") from None
 
     def _read(self) -> tuple[tuple[int, ...] | None, _Listed]:
+        self._held.check()
         try:
             data, status = read_whole(self._path, _LARGEST)
         except FileNotFoundError:
@@ -280,7 +293,7 @@ class Tokens:
     def _trusted(self) -> set[int]:
         """Who may own the file: this user or root; and for root, who commands this daemon too, the user that it runs as."""
         user = os.geteuid()
-        return {0, user} if user else {0, self._folder.stat().st_uid}
+        return {0, user} if user else {0, self.folder.stat().st_uid}
 
     def _write(self, tokens: Iterable[Token]) -> None:
         rows = [_to_json(token) for token in tokens]

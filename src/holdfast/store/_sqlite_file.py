@@ -54,6 +54,7 @@ class File:
         self._writer: sqlite3.Connection | None = None
         with self._translated():
             self._create()
+            self._real = os.path.realpath(self.path)
             self._identity = self._present()
             writer = self._writer = self._open_writer()
             try:
@@ -171,17 +172,17 @@ class File:
                 "The folder that the store's file should be in is not there. Make it, or correct the address."
             ) from None
 
-    def _present(self) -> tuple[int, int]:
-        """Which file is at the path now."""
-        found = os.stat(self.path)
-        return found.st_dev, found.st_ino
+    def _present(self) -> tuple[int, ...]:
+        """Identities of what is at the path now and of its folder. Links are not followed: one can lead here from a folder of others."""
+        found, folder = os.lstat(self._real), os.lstat(os.path.dirname(self._real))
+        return found.st_dev, found.st_ino, folder.st_dev, folder.st_ino
 
     def _check_present(self) -> None:
         """Raises if the file is not at its path any more. What is written to a file that was removed would be gone with the process."""
         try:
             if self._present() == self._identity:
                 return
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             pass
         raise StoreUnavailable(
             "The store's file was removed or replaced while it was in use. Put it back, or open the store anew."
@@ -189,10 +190,11 @@ class File:
 
     def _open(self, setup: str) -> sqlite3.Connection:
         self._check_present()
-        connection = sqlite3.connect(self.path, self._patience, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(self._real, self._patience, isolation_level=None, check_same_thread=False)
         connection.text_factory = _text
         try:
             connection.executescript(setup)
+            self._check_present()  # which was opened by its path
         except BaseException:
             connection.close()
             raise

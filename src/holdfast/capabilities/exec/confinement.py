@@ -7,7 +7,9 @@ uses them on itself and on the program, and imports this file only if there is s
 
 - A mount namespace of its own, with something empty mounted over each hidden path. It denies one folder and changes nothing else. Root
   makes one as it is; others make it in a user namespace that maps them to themselves. The session's worktree is mounted back if it lies
-  in a hidden folder.
+  in a hidden folder. Each folder above a hidden path is mounted onto itself: the kernel neither renames nor removes a mount point, so no
+  program moves the hidden files to another path, or puts files of its own at theirs. The price: a rename across such a folder is one to
+  another file system (`EXDEV`).
 - A Landlock domain. It keeps a program from undoing the mounts, and from the memory, the environment and the descriptors of every process
   outside the domain. Where no mount namespace can be made, the domain denies the hidden paths as well. Landlock only knows what is allowed,
   and that holds for all below: so each entry of each folder above a hidden path is allowed one by one. The price: a program makes no new
@@ -77,13 +79,12 @@ def hide(plan: Plan) -> bool:
     if not _separate():
         return False
     here = os.stat(".")
-    kept = [one for one in plan.hidden if plan.root.startswith(one.path + "/")]
     try:
-        path = os.getcwd() if kept else ""
+        path = os.getcwd()
         for one in sorted(plan.hidden):
             _cover(one, plan)
-        if path:  # the folder is under what was mounted: there is a way to it only through what was mounted back
-            os.chdir(path)
+        _pin_ancestors(plan)
+        os.chdir(path)  # the folder is under what was mounted, and its parents there are not those of the program's paths
         return _identity(os.stat(".")) == _identity(here) and not any(_is_there(one) for one in plan.hidden)
     except OSError:
         return False
@@ -153,6 +154,23 @@ def _cover(one: Hidden, plan: Plan) -> None:
         _mount("", one.path, "", _REMOUNT | _CLOSED)
     finally:
         os.close(place)
+
+
+def _pin_ancestors(plan: Plan) -> None:
+    """Mount each folder above a hidden path onto itself, with all mounts in it: a mount point cannot be renamed, removed or replaced.
+
+    From the top, since a folder's mounts are copied with it. The covers are there already, so that they are in each copy.
+    """
+    hidden = [one.path for one in plan.hidden]
+    for folder in sorted({folder for path in hidden for folder in _ancestors(path)}, key=len):
+        if not any(folder == path or folder.startswith(path + "/") for path in hidden):  # these are closed mounts
+            _mount(folder, folder, "", _BIND | _RECURSIVE)
+
+
+def _ancestors(path: str) -> list[str]:
+    """Folders above a path, without the root."""
+    names = path.split("/")
+    return ["/".join(names[:end]) for end in range(2, len(names))]
 
 
 def _is_there(one: Hidden) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.capabilities.exec.confinement import Hidden, Plan
 from holdfast.capabilities.files import protected
-from holdfast.capabilities.files.protected import SIDE_FILES, Place
+from holdfast.capabilities.files.protected import SIDE_FILES
 from holdfast.sandbox import HostError
 
 _SEPARATORS: Final = re.compile(r"[\s=:,;@'\"<>|&()]+")
@@ -17,12 +17,12 @@ _LONGEST: Final = 4_096
 
 def check_words(words: Sequence[str], root: str, folder: str) -> None:
     """Refuse arguments and variables that name a protected file. A program may find its way by other means: this is the second line."""
-    places = protected.places()
+    places = [path for path, _ in _places()]
     if not places:
         return
     known = protected.forbidden()
     here = os.path.join(root, folder)
-    if any(_is_named(place.path, word.replace(root, "")) for place in places for word in words) or any(
+    if any(_is_named(path, word.replace(root, "")) for path in places for word in words) or any(
         _leads_there(os.path.join(here, piece), root, places, known) for piece in _pieces(words)
     ):
         raise HostError("the arguments name a file that Holdfast keeps for itself", code="ARGUMENTS_NOT_ALLOWED")
@@ -48,12 +48,12 @@ def _pieces(words: Sequence[str]) -> Iterator[str]:
     return (piece for piece in found if piece and len(piece) <= _LONGEST)
 
 
-def _leads_there(path: str, root: str, places: Sequence[Place], known: frozenset[protected.Identity]) -> bool:
+def _leads_there(path: str, root: str, places: Sequence[str], known: frozenset[protected.Identity]) -> bool:
     try:
         real = os.path.realpath(path)
         if real == root or real.startswith(root.rstrip("/") + "/"):
             return protected.is_protected(os.stat(real), known)  # a hard link, or the store in the worktree
-        if any(real == place.path or real.startswith(place.path + "/") for place in places):
+        if any(real == place or real.startswith(place + "/") for place in places):
             return True
         return protected.Identity.of(os.stat(real)) in known
     except (OSError, ValueError):
@@ -63,11 +63,24 @@ def _leads_there(path: str, root: str, places: Sequence[Place], known: frozenset
 def hidden_from(root: str, found: os.stat_result) -> Plan | None:
     """The plan for a program of a session with this worktree. None: there is nothing to hide."""
     hidden: list[Hidden] = []
-    for place in protected.places():
-        for path in [place.path] if place.is_folder else [place.path, *(place.path + end for end in SIDE_FILES)]:
+    for place, is_folder in _places():
+        for path in [place] if is_folder else [place, *(place + end for end in SIDE_FILES)]:
             try:
                 there = os.lstat(path)
             except OSError:
                 continue
             hidden.append(Hidden(path, [(there.st_dev, there.st_ino)]))
     return Plan(hidden, root, (found.st_dev, found.st_ino)) if hidden else None
+
+
+def _places() -> list[tuple[str, bool]]:
+    """Paths of all that is protected, each with whether it is a folder: the registered ones, and where these places are now.
+
+    Nothing is run if one was moved to where it cannot be found: it could not be hidden.
+    """
+    try:
+        return list(dict.fromkeys((path, place.is_folder) for place in protected.places() for path in place.paths()))
+    except OSError:
+        raise HostError(
+            "the program could not be started: files that Holdfast keeps were moved", code="PROGRAM_FAILED"
+        ) from None

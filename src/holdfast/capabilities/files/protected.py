@@ -48,7 +48,7 @@ class Identity(NamedTuple):
 class Place:
     """A folder with all that is in it, or a file and what SQLite keeps beside it.
 
-    The place itself is held open, so that its inode is not given to another file: it stays known if it is moved.
+    The place itself is held open as soon as it is there, so that its inode is not given to another file: it stays known if it is moved.
     """
 
     def __init__(self, path: str, allowed: frozenset[str] = frozenset()) -> None:
@@ -57,10 +57,9 @@ class Place:
         self.allowed = allowed
         """Names of folders in it that scripts may have a root in."""
         self._held = -1
-        if _PINNED:
-            with contextlib.suppress(OSError):
-                self._held = os.open(path, _PINNED | os.O_NOFOLLOW)
+        self._is_closed = False
         self._holding = threading.Lock()
+        self._hold()
         self.folder = path if self.is_folder else os.path.dirname(path)
         """The folder whose changes say that identities have to be read again."""
         self._stamp: tuple[int, ...] = ()
@@ -70,9 +69,33 @@ class Place:
     def close(self) -> None:
         """Holds it open no longer. For places that are registered no more, at which others may still be looking."""
         with self._holding:
+            self._is_closed = True
             held, self._held = self._held, -1
             if held >= 0:
                 os.close(held)
+
+    def _hold(self) -> os.stat_result | None:
+        """Hold what is at the path, unless something is held that still has a name. Return the status of what is held."""
+        with self._holding:
+            found = os.fstat(self._held) if self._held >= 0 else None
+            if _PINNED and not self._is_closed and (found is None or not found.st_nlink):
+                with contextlib.suppress(OSError):
+                    fresh = os.open(self.path, _PINNED | os.O_NOFOLLOW)
+                    if self._held >= 0:
+                        os.close(self._held)
+                    self._held, found = fresh, os.fstat(fresh)
+            return found
+
+    def paths(self) -> list[str]:
+        """The registered path, and the one that what is held has now. Raises `FileNotFoundError` if that cannot be told."""
+        found = self._hold()
+        if found is None or not found.st_nlink or _is_at(self.path, found):
+            return [self.path]
+        with self._holding:
+            moved = os.readlink(f"/proc/self/fd/{self._held}") if self._held >= 0 else self.path
+        if not _is_at(moved, found):
+            raise FileNotFoundError
+        return [self.path, moved]
 
     def root(self) -> frozenset[Identity]:
         """The place itself: where it is now, and where it was found first."""
@@ -88,21 +111,35 @@ class Place:
         stamp = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
         if stamp != self._stamp:
             now = time.time_ns()
-            with self._holding:
-                held = [Identity.of(os.fstat(self._held))] if self._held >= 0 else []
-            self._root = frozenset([*held, *_identities([self.path])])
-            self._inside = self._root.union(_identities(self._names()))
-            self._stamp = stamp if max(stamp[2:]) < now - _SETTLED_NS else ()
+            held = self._hold()
+            self._root = frozenset([*([Identity.of(held)] if held else []), *_identities([self.path])])
+            self._inside = self._root.union(*(_identities(self._names(path)) for path in self._found_paths()))
+            is_moved = held is not None and not _is_at(self.path, held)  # then changes of the folder at the path do not say all
+            self._stamp = stamp if max(stamp[2:]) < now - _SETTLED_NS and not is_moved else ()
         return self._inside
 
-    def _names(self) -> list[str]:
-        if not self.is_folder:
-            return [self.path + end for end in SIDE_FILES]
+    def _found_paths(self) -> list[str]:
         try:
-            with os.scandir(self.path) as entries:
+            return self.paths()
+        except OSError:
+            return [self.path]
+
+    def _names(self, path: str) -> list[str]:
+        if not self.is_folder:
+            return [path + end for end in SIDE_FILES]
+        try:
+            with os.scandir(path) as entries:
                 return [entry.path for entry in entries if entry.name not in self.allowed]
         except OSError:
             return []
+
+
+def _is_at(path: str, found: os.stat_result) -> bool:
+    """Whether a path, without following a link at its end, is that of a file or folder with this status."""
+    try:
+        return Identity.of(os.lstat(path)) == Identity.of(found)
+    except (OSError, ValueError):
+        return False
 
 
 def _identities(paths: Iterable[str]) -> Iterator[Identity]:
