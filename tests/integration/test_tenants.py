@@ -216,7 +216,9 @@ def test_names_and_keys_are_the_tenants_own(world: World) -> None:
 def test_a_cursor_is_the_tenants_own_and_tells_nothing(world: World) -> None:
     def paged(api: httpx2.Client) -> str:
         found = [made(api.post("/templates", json={"name": f"page-{number}"}))["id"] for number in range(3)]
-        cursor = str(api.get("/templates", params={"limit": 1}).headers["x-next-cursor"])
+        cursor, again = (str(api.get("/templates", params={"limit": 1}).headers["x-next-cursor"]) for _ in range(2))
+        assert cursor != again, "whether two are equal would tell whether somebody has written in between"
+        assert len(cursor) == len(again)
         for template in found:
             api.delete(f"/templates/{template}").raise_for_status()
         return cursor
