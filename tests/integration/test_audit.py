@@ -112,6 +112,22 @@ def test_refusals_are_counted_together(daemon: Daemon) -> None:
         assert len(forbidden) + len(unknown) <= 4, "a flood is a few rows"
 
 
+def test_conflicts_and_methods_of_no_route_are_counted_together(daemon: Daemon) -> None:
+    with daemon.client() as operator, as_token(daemon, "clash", "admin", tenant="clashes") as api:
+        api.post("/templates", json={"name": "taken"}).raise_for_status()
+        for _ in range(100):
+            assert api.post("/templates", json={"name": "taken"}).status_code == 409
+        taken = waited(api, outcome="NAME_TAKEN")
+        time.sleep(0.6)
+        assert len(waited(api, outcome="NAME_TAKEN")) == 1
+        assert taken[0]["status"] == 409
+        with httpx2.Client(base_url=daemon.url, verify=NO_TLS) as nobody:
+            for method in ("GET", "POST", "MKCOL", "PROPFIND", "MOVE"):
+                assert nobody.request(method, "/x").status_code == 401
+        found = {one["action"] for one in waited(operator, outcome="UNAUTHENTICATED")}
+        assert found == {"unmatched"}
+
+
 def test_only_administrators_read_it_and_only_of_their_tenant(daemon: Daemon) -> None:
     with (
         daemon.client() as operator,

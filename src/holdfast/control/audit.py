@@ -1,13 +1,15 @@
 """Audit log: written in the background, read by administrators.
 
 Entries wait in memory until a batch is written, at most `FLUSH_S`; whoever needs an entry to be durable waits for `flush`. Refusals are
-counted together: a flood of them is a few rows a minute, whoever sends it.
+counted together: a flood of them is a few rows a minute, whoever sends it. Each token has its own share of rows, and so have all callers
+without one together: nobody keeps the refusals of somebody else out of the log, nor gets into their rows.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -24,10 +26,16 @@ FLUSH_S: Final = 0.25
 _WINDOW_S: Final = 60.0
 _PATIENCE_S: Final = 2.0
 _MOST_WAITING: Final = 10_000
-_MOST_KINDS: Final = 100
+_MOST_KINDS: Final = 50
+"""Kinds of refusals of a token, in a tenant, that have rows of their own within a window."""
+_MOST_ANONYMOUS: Final = 20
+"""The same for all callers without a token."""
 _LONGEST: Final = 200
 
+_REST: Final = "*"
+
 _Kind = tuple[str, str, str, str, str]
+"""Action, outcome, tenant, token, address."""
 
 
 class AuditWriter:
@@ -38,6 +46,8 @@ class AuditWriter:
         self._waiting: list[AuditEntry] = []
         self._refused: dict[_Kind, AuditEntry] = {}
         self._written: dict[_Kind, float] = {}
+        self._kinds: Counter[tuple[str, str]] = Counter()
+        """How many kinds there are of each tenant and token."""
         self._lost = 0
         self._then: list[Callable[[], None]] = []
         self._writing = asyncio.Lock()
@@ -75,12 +85,25 @@ class AuditWriter:
     def refuse(self, entry: AuditEntry) -> None:
         """Append an entry for a call that was refused. Those that are alike become one a minute, with their number.
 
-        There are at most so many kinds a minute; what is beyond that is one kind.
+        There are at most so many kinds a minute of each token; what is beyond that is one kind, of this token and tenant.
         """
-        kind: _Kind = (entry.action, entry.outcome, entry.tenant, entry.token, entry.address)
-        if kind not in self._refused and kind not in self._written and len(self._refused) + len(self._written) >= _MOST_KINDS:
-            kind = ("*", "*", "", "", "")
-            entry = replace(entry, action="*", outcome="*", token="", token_name="", object_type="", object_id="", address="")
+        caller = entry.tenant, entry.token
+        kind: _Kind = (entry.action, entry.outcome, *caller, entry.address)
+        if kind not in self._refused and kind not in self._written:
+            if self._kinds[caller] < (_MOST_KINDS if entry.token else _MOST_ANONYMOUS):
+                self._kinds[caller] += 1
+            else:
+                kind = (_REST, _REST, *caller, "")
+                entry = AuditEntry(
+                    entry.at,
+                    _REST,
+                    _REST,
+                    tenant=entry.tenant,
+                    token=entry.token,
+                    token_name=entry.token_name,
+                    surface=entry.surface,
+                    count=entry.count,
+                )
         known = self._refused.get(kind)
         self._refused[kind] = entry if known is None else replace(entry, count=known.count + entry.count)
 
@@ -109,8 +132,11 @@ class AuditWriter:
         now = self._clock()
         self._written = {kind: at for kind, at in self._written.items() if now - at < _WINDOW_S}
         due = [kind for kind in self._refused if final or kind not in self._written]
-        batch, self._waiting = self._waiting + [self._refused.pop(kind) for kind in due], []
+        batch = sorted(self._waiting + [self._refused.pop(kind) for kind in due], key=lambda entry: entry.at)
+        self._waiting = []
         self._written |= dict.fromkeys(due, now)
+        present = self._refused.keys() | self._written.keys()
+        self._kinds = Counter((tenant, token) for action, _, tenant, token, _ in present if action != _REST)
         if self._lost:
             lost, self._lost = self._lost, 0
             at = int(self._runtime.settings.clock())

@@ -12,7 +12,7 @@ from holdfast.http._call import Call
 
 _CHANGES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REFUSALS: Final = frozenset({401, 403, 429})
-_ALONE: Final = frozenset({409})
+_UNMATCHED: Final = "unmatched"
 _PREFIX: Final = "/api/v1"
 _UUID: Final = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OBJECTS: Final = ("execution_id", "session_id", "template_id")
@@ -29,8 +29,8 @@ class Auditor:
     async def note(self, call: Call, scope: Scope, status: int) -> None:
         """Note a request whose answer is about to be sent.
 
-        Each change is an entry; it is durable before the answer, unless the route is one that is called all the time. Refusals and requests
-        that make no sense are counted together.
+        Each change is an entry; it is durable before the answer, unless the route is one that is called all the time. Requests that did
+        not succeed are counted together: a caller can have as many of them as it likes.
         """
         is_change = call.method in _CHANGES
         if not is_change and status not in _REFUSALS:
@@ -38,7 +38,7 @@ class Auditor:
         if call.mounted and status < 400:  # whoever serves it notes what was called
             return
         entry = self._entry(call, scope, status)
-        if is_change and (status < 400 or status >= 500 or status in _ALONE):
+        if is_change and status < 400:
             self._writer.add(entry)
             if not call.hot:
                 await self._writer.flush()
@@ -50,7 +50,8 @@ class Auditor:
         kind, some_id = _object(call, scope)
         return AuditEntry(
             at=self._writer.now(),
-            action=f"{call.method} {call.route.removeprefix(_PREFIX)}",
+            # What has no route may have any method, and each would be another kind of refusal.
+            action=_UNMATCHED if call.route == _UNMATCHED else f"{call.method} {call.route.removeprefix(_PREFIX)}",
             outcome="ok" if status < 400 else call.code or f"HTTP_{status}",
             status=status,
             tenant=call.tenant,

@@ -1,13 +1,13 @@
 """What whoever sent a message may do and see: what their token allows, of their tenant. Over pipes the user may do everything."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 
 from holdfast.control import Holdfast, Scoped
 from holdfast.daemon import REQUEST_ID
-from holdfast.domain import DEFAULT_TENANT, AuditEntry, Forbidden, HoldfastError, InvalidValue, NotFound, Principal
+from holdfast.domain import DEFAULT_TENANT, AuditEntry, Forbidden, HoldfastError, Principal
 
 if TYPE_CHECKING:
     from holdfast.mcp._endpoint import Caller
@@ -34,10 +34,6 @@ def token_of(caller: "Caller") -> CallerToken:
         token_name=caller.name,
         is_operator=caller.is_operator,
     )
-
-
-CallerFaults: Final = (Forbidden, InvalidValue, NotFound)
-"""Errors that are counted together in the audit log: a caller can have as many of them as it likes."""
 
 
 def audit_entry(action: str, session_id: str | None, error: Exception | None, request: Any, now: int) -> AuditEntry:

@@ -21,7 +21,7 @@ from holdfast.mcp._calls import Calls, Json, names_queries, session_of
 from holdfast.mcp._errors import told
 from holdfast.mcp._plain import shown
 from holdfast.mcp._progress import Progress
-from holdfast.mcp._rights import CallerFaults, audit_entry, caller_id, may, require, view
+from holdfast.mcp._rights import audit_entry, caller_id, may, require, view
 from holdfast.mcp._rounds import MOST_ROUNDS, Abilities, Round, answers
 from holdfast.mcp._tools import ANSWER, INSTRUCTIONS, READ, TOOLS, Tool
 from holdfast.mcp._under_way import Run, UnderWay, connection_of
@@ -102,7 +102,8 @@ class Strategies:
         entry = audit_entry(
             f"mcp {tool.name}", None if about is None else str(about), error, ctx.request, self._hf.auditor.now()
         )
-        (self._hf.auditor.refuse if isinstance(error, CallerFaults) else self._hf.auditor.add)(entry)
+        # Those that fail are counted together: a caller can have as many of them as it likes.
+        (self._hf.auditor.add if error is None else self._hf.auditor.refuse)(entry)
 
     async def _do(
         self, ctx: Context, tool: Tool, given: Json, params: types.CallToolRequestParams, began: Round | None, run: Run
