@@ -57,6 +57,7 @@ class Versions:
         template = Template(new_id(), name, 1, now, now, require_one(runtime.tenant))
         if reply is not None:
             template.id = UUID(self._once.plan(reply, {"template_id": str(template.id)})["template_id"])
+        self._check_limits(spec, None)
         template = self._made(template, named(spec, template.id))
         if reply is not None:
             runtime.store.put_reply(reply._replace(outcome={"template_id": str(template.id)}))
@@ -141,7 +142,17 @@ class Versions:
         spec = _changed(before, change)
         if patient and _text(spec) == _text(before.spec):
             return before
+        self._check_limits(spec, before.spec)
         return self._add(template_id, number, spec, before)
+
+    def _check_limits(self, spec: TemplateSpec, before: TemplateSpec | None) -> None:
+        """Raise `InvalidValue` for a limit above the ceiling of this process. One that a version had before the ceiling may stay."""
+        ceiling = self._runtime.settings.limits_ceiling
+        for name in spec.limits.above(ceiling):
+            value = getattr(spec.limits, name)
+            if before is None or value != getattr(before.limits, name):
+                none = ", which is no limit" if not value else ""
+                raise InvalidValue(f"{name} is {value}{none}; limits_ceiling of the daemon allows at most {ceiling[name]}")
 
     def _same(self, template_id: UUID, number: int, change: Change, *, patient: bool) -> TemplateVersion | None:
         """The version that came of this change, if it was made: the one of this number, or the one before it if that needed none."""

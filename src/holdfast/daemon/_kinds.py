@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits, Quotas, RepeatedKey, read_json
+from holdfast.domain import USAGE_LIMITS, HoldfastError, InvalidValue, Limits, Quotas, RepeatedKey, check_ceiling, read_json
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
 _HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
@@ -237,6 +237,20 @@ def _usage_limits(given: Mapping[str, Any]) -> None:
     Limits(**given)
 
 
+_CEILING: Final = {"mem_mb": 1024, "max_output_kb": 65_536}
+
+
+def ceiling() -> dict[str, int]:
+    """The ceiling of limits where the configuration says nothing else."""
+    return dict(_CEILING)
+
+
+_GIVEN_CEILING: Final = table(check_ceiling)
+CEILING: Final = Kind(
+    "table",
+    lambda value: _CEILING | _GIVEN_CEILING.read(value),
+    lambda text: _CEILING | _GIVEN_CEILING.parse(text),
+)
 QUOTAS: Final = table(Quotas.parse)
 USAGE: Final = table(_usage_limits)
 HOSTS: Final = _listed(_host)

@@ -92,6 +92,9 @@ class Config:
     streams: int = _is(_kinds.whole(1, 100_000), 64, "Event streams at a time for each token")
     connections: int = _is(_kinds.whole(1, 100_000), 4096, "Connections at a time; more are told to come back later")
     resident: int = _is(_kinds.whole(0, 1 << 20), 128, "Sessions that stay in memory while nothing runs in them")
+    resident_mb: int = _is(
+        _kinds.whole(0, 1 << 20), 512, "Megabytes that these sessions hold together; those that were used last stay"
+    )
     lease_ms: int = _is(
         _kinds.whole(100, _LONGEST_MS), 10_000, "After how long without a sign of life a daemon is taken for dead"
     )
@@ -100,6 +103,12 @@ class Config:
     )
     usage_limits: dict[str, int] = _is(  # noqa: RUF009
         _kinds.USAGE, dict, "Limits over time that no template exceeds, such as max_cpu_s_per_hour", ""
+    )
+    limits_ceiling: dict[str, int] = _is(  # noqa: RUF009
+        _kinds.CEILING,
+        _kinds.ceiling,
+        "The highest values of any limit of a template; what is not named is as by default, and 0 is no ceiling",
+        "mem_mb 1024, max_output_kb 65536",
     )
     quotas: dict[str, Any] = _is(  # noqa: RUF009
         _kinds.QUOTAS, dict, "What tenants and tokens may use: tables tenant, token, tenants.NAME and tokens.ID", ""
@@ -155,11 +164,13 @@ class Config:
         grace_ms = min(Settings().grace_ms, 1000 * self.shutdown_grace_s)
         return Settings(
             resident=self.resident,
+            resident_mb=self.resident_mb,
             lease_ms=self.lease_ms,
             grace_ms=grace_ms,
             busy_wait_ms=self.busy_wait_ms,
             node_file=self.data_dir / "node",
             usage_limits=self.usage_limits,
+            limits_ceiling=self.limits_ceiling,
             quotas=Quotas.parse(self.quotas),
         )
 

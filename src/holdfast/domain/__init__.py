@@ -48,7 +48,7 @@ from holdfast.domain._errors import (
 )
 from holdfast.domain._ids import branch_query_id, new_id, parse_any_query_id, parse_id, parse_query_id, query_id
 from holdfast.domain._json import RepeatedKey, read_json
-from holdfast.domain._limits import Breach, Limit, Limits
+from holdfast.domain._limits import Breach, Limit, Limits, check_ceiling
 from holdfast.domain._metrics import Metrics
 from holdfast.domain._payloads import DEFAULT_MAX_TOKENS, QueryKind, check_payload, prompt_parts, prompt_size
 from holdfast.domain._pending import Given, PendingQueries
@@ -184,6 +184,7 @@ __all__ = [
     "WorktreeNotFound",
     "branch_query_id",
     "budget_of",
+    "check_ceiling",
     "check_namespace",
     "check_payload",
     "check_tenant",

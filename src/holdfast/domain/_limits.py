@@ -1,5 +1,6 @@
 """What a script may use up, and what it means to use more."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Self
@@ -76,9 +77,31 @@ class Limits:
         """A copy with some limits changed."""
         return type(self)(**(asdict(self) | changes))
 
+    def within(self, ceiling: Mapping[str, int]) -> Self:
+        """A copy with no limit above a ceiling, in which 0 and a limit that is left out are no ceiling.
+
+        >>> limits = Limits(mem_mb=4095, max_output_kb=0).within({"mem_mb": 1024, "max_output_kb": 64})
+        >>> limits.mem_mb, limits.max_output_kb
+        (1024, 64)
+        """
+        above = self.above(ceiling)
+        return self.but(**{name: ceiling[name] for name in above}) if above else self
+
+    def above(self, ceiling: Mapping[str, int]) -> list[str]:
+        """The names of the limits that allow more than a ceiling."""
+        return [name for name, most in ceiling.items() if most and not 0 < getattr(self, name) <= most]
+
 
 _RANGES = {"mem_mb": (4, 4095), "stack_kb": (16, 1536), "max_output_kb": (0, _LARGEST // 1024)}
 """Lowest and highest values; of the others, all that fit in 32 bits."""
+
+
+def check_ceiling(ceiling: Mapping[str, int]) -> None:
+    """Raise `InvalidValue` for what is no ceiling of limits."""
+    for name in ceiling:
+        if name not in Limits.__dataclass_fields__:
+            raise InvalidValue(f"there is no limit {str(name)[:60]!r}; expected are {', '.join(Limits.__dataclass_fields__)}")
+    Limits(**ceiling)
 
 
 @dataclass(frozen=True, slots=True)

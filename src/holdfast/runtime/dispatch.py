@@ -36,6 +36,8 @@ from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
 
 _RETRIES: Final = 5
 _AGAIN_S: Final = 0.1
+_LARGE_PART: Final = 4
+"""A session that holds more than this part of the memory of all idle ones goes before the others."""
 _MOST_OWNERS: Final = 65_536
 _FIRST_LOOK_S: Final = 0.02
 _LONGEST_LOOK_S: Final = 0.25
@@ -94,6 +96,8 @@ class Slot:
     parked: deque[Task] = field(default_factory=deque)
     busy: Task | None = None
     resident: Resident | None = None
+    size: int = 0
+    """Bytes that the resident held when it was last idle."""
 
     @property
     def executes(self) -> bool:
@@ -122,13 +126,16 @@ class Dispatcher:
     def __init__(
         self,
         core: Core,
-        most_resident: int,
+        most_resident: tuple[int, int],
         settled: Callable[[Resident], None],
         written: Callable[[Commit], None],
         busy_wait_s: float,
         outages: Outages,
     ) -> None:
-        self._core, self._most, self._settled, self._written, self._outages = core, most_resident, settled, written, outages
+        self._core, self._settled, self._written, self._outages = core, settled, written, outages
+        self._most, self._most_bytes = most_resident
+        self._bytes = 0
+        """The sum of the sizes of all slots."""
         self._busy_wait_s = busy_wait_s
         self._loop = asyncio.get_running_loop()
         self._bell = Bell(self._loop, self._settle)
@@ -403,9 +410,10 @@ class Dispatcher:
         slots = self._slots
         if slot.id in slots:
             slots.move_to_end(slot.id)
+            self._measure(slot)
             if slot.resident is None and slot.idle and not slot.parked:
                 del slots[slot.id]
-        if len(slots) > self._most and not self._evicting:
+        if (len(slots) > self._most or self._bytes > self._most_bytes) and not self._evicting:
             self._evicting = True
             self._loop.call_soon(
                 self._evict
@@ -417,9 +425,25 @@ class Dispatcher:
         excess = len(slots) - self._most
         for other in [other for _, other in zip(range(excess), slots.values(), strict=False)]:
             if other.idle:
-                self._drop(other)
-                if not other.parked:
-                    del slots[other.id]
+                self._put_away(other)
+        if self._bytes > self._most_bytes:
+            for other in sorted(slots.values(), key=lambda slot: slot.size * _LARGE_PART <= self._most_bytes):
+                if other.idle and other.size:
+                    self._put_away(other)
+                if self._bytes <= self._most_bytes:
+                    break
+
+    def _put_away(self, slot: Slot) -> None:
+        self._drop(slot)
+        self._measure(slot)
+        if not slot.parked:
+            del self._slots[slot.id]
+
+    def _measure(self, slot: Slot) -> None:
+        """Notes how much memory an idle session holds. On the loop only."""
+        size = slot.resident.size if slot.resident is not None and slot.busy is None else 0
+        self._bytes += size - slot.size
+        slot.size = size
 
     def _drop(self, slot: Slot) -> None:
         resident, slot.resident = slot.resident, None

@@ -101,6 +101,11 @@ class Resident:
         if self.sandbox is None or self.sandbox.closed:
             template, limits, ladder = self.shelved.template, self.shelved.limits, self.ladder
             if ladder:
+                held_mb = -(-ladder[-1].image.size >> 20)
+                if (
+                    held_mb > limits.mem_mb
+                ):  # by a version that was made before the ceiling: it keeps its memory, and gets no more
+                    limits = limits.but(mem_mb=held_mb)
                 try:
                     self.sandbox = template.thaw(ladder[-1].image, limits=limits, host=self.journal)
                 except (ImageError, GuestFault) as error:
@@ -127,6 +132,14 @@ class Resident:
         if self.sandbox is not None:
             self.sandbox.close()
             self.sandbox = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that are the session's own, about: its last image, and as much in its sandbox."""
+        if not self._ladder:
+            return 0
+        own = self._ladder[-1].image.own_bytes
+        return own if self.sandbox is None else 2 * own
 
     def let_go(self) -> None:
         """Gives back all that is large. It is used no more, but parts of it refer to each other, and may be collected much later."""
@@ -191,7 +204,7 @@ def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:
     for link in reversed(links):
         parent = ladder[-1].image if ladder else None
         try:
-            image = shelved.template.open(link.sealed, key, parent, largest=shelved.limits.mem_mb << 20)
+            image = shelved.template.open(link.sealed, key, parent, largest=shelved.version.spec.limits.mem_mb << 20)
         except ImageError as error:
             raise image_damaged(link.at) from error
         if tuple(image.label) != tuple(link.at):  # a whole image of ours, but that of another session or checkpoint

@@ -129,7 +129,12 @@ class Runtime:
         self.outages = Outages(self.core.node, self.settings.outage_wait_ms)
         busy_wait_s = self.settings.busy_wait_ms / 1000
         self._dispatcher = Dispatcher(
-            self.core, self.settings.resident, self._settled, self._written, busy_wait_s, self.outages
+            self.core,
+            (self.settings.resident, self.settings.resident_mb << 20),
+            self._settled,
+            self._written,
+            busy_wait_s,
+            self.outages,
         )
         self._dispatches = True
         self.core.watch = self._dispatcher.workers
@@ -144,7 +149,7 @@ class Runtime:
     def _open(self) -> Core:
         store, settings = self.store, self.settings
         key = settle_key(store, self._key)
-        shelf = Shelf(store, self._functions, self._own_tools, self._packages)
+        shelf = Shelf(store, self._functions, self._own_tools, self._packages, settings.limits_ceiling)
         allowances = Allowances(store, settings.usage_limits)
         node = new_node()
         quotas = QuotaLedger(store, settings.quotas, node)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.domain import USAGE_LIMITS, InvalidValue, Limits, Quotas
+from holdfast.domain import USAGE_LIMITS, InvalidValue, Limits, Quotas, check_ceiling
 from holdfast.runtime.core import system_clock
 
 
@@ -20,10 +20,14 @@ class Settings:
     a file in a directory that this process has locked for itself: whoever is named in it is dead, and what it ran is taken over at once.
 
     `usage_limits` are limits over time, by their names in `Limits`, which hold for the sessions of all templates that allow more.
+    `limits_ceiling` are the highest values that any limit of a template may have, by their names in `Limits`: templates that allow more
+    are refused, and sessions of those that were made before have no more either. Idle sessions stay in memory only while all of them
+    together hold at most `resident_mb`.
     `quotas` are what tenants and tokens may use.
     """
 
     resident: int = 128
+    resident_mb: int = 512
     lease_ms: int = 10_000
     begin_after_ms: float = 50
     grace_ms: float = 2_000
@@ -31,6 +35,7 @@ class Settings:
     node_file: Path | None = None
     outage_wait_ms: float = 30_000
     usage_limits: Mapping[str, int] = field(default_factory=dict)
+    limits_ceiling: Mapping[str, int] = field(default_factory=dict)
     quotas: Quotas = field(default_factory=Quotas)
     clock: Callable[[], float] = system_clock
 
@@ -38,12 +43,15 @@ class Settings:
         longest = 10 * 365 * 86_400_000
         if type(self.resident) is not int or self.resident < 0:
             raise InvalidValue("resident must be a whole number that is not negative")
+        if type(self.resident_mb) is not int or self.resident_mb < 0:
+            raise InvalidValue("resident_mb must be a whole number that is not negative")
         if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
             raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
         unknown = sorted(set(self.usage_limits) - set(USAGE_LIMITS))
         if unknown:
             raise InvalidValue(f"usage_limits has no {str(unknown[0])[:60]!r}; expected are {', '.join(USAGE_LIMITS)}")
         Limits(**self.usage_limits)
+        check_ceiling(self.limits_ceiling)
         for name in ("begin_after_ms", "grace_ms", "busy_wait_ms", "outage_wait_ms"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= longest:  # nor is NaN

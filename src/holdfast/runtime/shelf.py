@@ -78,6 +78,8 @@ class Shelved:
     """Functions of those modules that scripts wait for, as `module.name`."""
     meter: Meter
     shared: Shared
+    limits: Limits
+    """Those of the version, none above the ceiling of this process."""
 
     @property
     def startup(self) -> list[Startup]:
@@ -86,17 +88,20 @@ class Shelved:
         own = [Startup(file.filename, file.text) for file in spec.startup if not file.in_template]
         return own + [Startup(file.path, None) for file in sorted(spec.files, key=attrgetter("order_index"))]
 
-    @property
-    def limits(self) -> Limits:
-        return self.version.spec.limits
-
 
 class Shelf:
     """All versions that are in use."""
 
     def __init__(
-        self, store: Store, functions: Mapping[str, Function], tools: Mapping[str, Tool], packages: PackagePath | None = None
+        self,
+        store: Store,
+        functions: Mapping[str, Function],
+        tools: Mapping[str, Tool],
+        packages: PackagePath | None = None,
+        ceiling: Mapping[str, int] | None = None,
     ) -> None:
+        self.ceiling = dict(ceiling or {})
+        """The highest values of limits, whatever a template allows."""
         self.engine = Engine()
         self.packages = packages or PackagePath([])
         self.meter = Meter()
@@ -122,7 +127,7 @@ class Shelf:
 
         `packages` are the texts of the libraries that it names, which come before those that it has itself.
         """
-        guest = self._newest(spec)
+        guest, spec = self._newest(spec), replace(spec, limits=spec.limits.within(self.ceiling))
         libraries = [Source(file.filename, file.text) for file in (*packages, *spec.libraries)]
         template, startup = bake(guest, spec, libraries, _modules(spec, {}, ()))
         for digest, data in ((guest.digest, guest.wasm), (template.digest, template.content)):
@@ -181,7 +186,8 @@ class Shelf:
         native = granted(spec)
         waiting = frozenset(f"{grant.module.name}.{name}" for grant in native for name in grant.module.waiting())
         resolver = Resolver(spec, _modules(spec, functions, native), SessionPackages.of(spec, self.packages))
-        return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter, self.shared)
+        limits = spec.limits.within(self.ceiling)
+        return Shelved(version, template, functions, tools, resolver, native, waiting, self.meter, self.shared, limits)
 
     def _confined(self, version: TemplateVersion) -> TemplateSpec:
         """What a version may grant: of another tenant than the default nothing that reaches the host, unless an operator granted it."""

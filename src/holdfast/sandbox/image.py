@@ -92,6 +92,11 @@ class Image:
         self.token = token or _tokens.randbytes(_TOKEN_SIZE)
         self._since: tuple[weakref.ref[Image], list[int]] | None = None
 
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of the pages that are not those of the template."""
+        return len(self.pages) * PAGE
+
     def page(self, number: int) -> bytes:
         """The content of one page."""
         return self.pages.get(number) or page_of(self.template.content, number)
