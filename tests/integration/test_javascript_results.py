@@ -66,6 +66,14 @@ def test_previews_are_capped_the_value_is_not(sandbox):
         "({['k'.repeat(9000)]: 1})",
         "new Map([['k'.repeat(9000), 1]])",
         "2n ** 20000n",
+        "[2n ** 20000n]",
+        "Object(2n ** 20000n)",
+        "Symbol('x'.repeat(9000))",
+        "({[Symbol('x'.repeat(9000))]: 1})",
+        "new RegExp('x'.repeat(9000))",
+        "Object.assign(new Error('m'), {name: 'x'.repeat(9000)})",
+        "Object.defineProperty(() => 1, 'name', {value: 'x'.repeat(9000)})",
+        "new (Object.defineProperty(class {}, 'name', {value: 'x'.repeat(9000)}))()",
     ):
         assert len(sandbox.evaluate(source).result.preview) <= 2001
 

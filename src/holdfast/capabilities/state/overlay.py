@@ -68,9 +68,11 @@ class Overlay:
 
     def get(self, namespace: str, key: str) -> tuple[str, int | None] | None:
         """A value as JSON, and until when it is there."""
-        seen = self._look(namespace, key)
+        seen, value = self._seen.get((namespace, key)), None
+        if seen is None:
+            seen, value = self._load(namespace, key)
         seen.read = True
-        return (self._value(namespace, key, seen), seen.expires_at) if self._lives(seen) else None
+        return (value or self._value(namespace, key, seen), seen.expires_at) if self._lives(seen) else None
 
     def glance(self, namespace: str, key: str) -> str | None:
         """A value as JSON, for whoever looks through many: it is not kept for the step, so the next look may find another."""
@@ -126,18 +128,21 @@ class Overlay:
         return self._counts[root]
 
     def _look(self, namespace: str, key: str) -> _Seen:
-        seen = self._seen.get((namespace, key))
-        if seen is None:
-            self._names += _ENTRY + sys.getsizeof(namespace) + sys.getsizeof(key)
-            if self._names > _MOST_SEEN:
-                raise HostError("a step uses too many keys of the state; use fewer in one step", code="STATE_TOO_LARGE")
-            row = self._store.get_state(namespace, key)
-            seen = _Seen(0, False, None) if row is None else _Seen(row.version, True, row.expires_at)
-            if row is not None and self._kept + _size(row.value) <= _MOST_KEPT:
-                self._kept += _size(row.value)
-                seen.value = row.value
-            self._seen[namespace, key] = seen
-        return seen
+        return self._seen.get((namespace, key)) or self._load(namespace, key)[0]
+
+    def _load(self, namespace: str, key: str) -> tuple[_Seen, str | None]:
+        """A key that the step has not used yet, and its value, which is kept if there is room for it."""
+        self._names += _ENTRY + sys.getsizeof(namespace) + sys.getsizeof(key)
+        if self._names > _MOST_SEEN:
+            raise HostError("a step uses too many keys of the state; use fewer in one step", code="STATE_TOO_LARGE")
+        row = self._store.get_state(namespace, key)
+        seen = self._seen[namespace, key] = _Seen(0, False, None) if row is None else _Seen(row.version, True, row.expires_at)
+        if row is None:
+            return seen, None
+        if self._kept + _size(row.value) <= _MOST_KEPT:
+            self._kept += _size(row.value)
+            seen.value = row.value
+        return seen, row.value
 
     def _value(self, namespace: str, key: str, seen: _Seen) -> str:
         """The value of a key that exists. One that is not kept is read again."""
