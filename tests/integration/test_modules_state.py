@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Capability, EffectKind, Function, Holdfast, HoldfastError, Limits, Settings
 from holdfast.capabilities import Overlay
+from holdfast.capabilities.state import overlay as overlays
 from holdfast.domain import shared_root
 from holdfast.runtime import dispatch, jobs
 from holdfast.store import Commit, StateWrite, Store, open_store
@@ -448,3 +449,16 @@ async def test_a_step_keeps_little_of_what_it_has_looked_at() -> None:
         last = "state.get('k19').endsWith('19') && !state.set_nx('k19', 1) && state.delete('k19') && state.has('k19')"
         assert await end(hf, here, f"{{{all_of_them}[n, {last}]}}") == [20, False]
         assert await end(hf, here, f"{{{all_of_them}n}}") == 19
+
+
+@scene
+async def test_names_of_keys_take_a_bounded_part_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened("memory:", settings=Settings(clock=Clock())) as hf:
+        here = await session(hf)
+        assert await end(hf, here, "for (let i = 0; i < 50; i++) state.set('k'.repeat(400) + i, i)") is None
+        monkeypatch.setattr(overlays, "_MOST_LISTED", 10_000)
+        assert (await end(hf, here, "state.keys()"))[0] == "STATE_TOO_LARGE"
+        assert await end(hf, here, "state.keys('k'.repeat(400) + '1').length") == 11
+        monkeypatch.setattr(overlays, "_MOST_SEEN", 10_000)
+        assert (await end(hf, here, "for (let i = 0; i < 50; i++) state.has('k' + i)"))[0] == "STATE_TOO_LARGE"
+        assert await end(hf, here, "for (let i = 0; i < 50; i++) state.has('k'); true") is True

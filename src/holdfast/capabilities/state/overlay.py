@@ -19,8 +19,10 @@ _MOST_BYTES: Final = 8 * 1024 * 1024
 """What one step may write, in all keys together, as it lies in memory."""
 _MOST_KEPT: Final = 4 * 1024 * 1024
 """Bytes of values that one step keeps of what it has read."""
-_MOST_SEEN: Final = 16 * 1024 * 1024
+_MOST_SEEN: Final = 64 * 1024 * 1024
 """Bytes of names of keys that one step may read or write."""
+_MOST_LISTED: Final = 64 * 1024 * 1024
+"""Bytes of names that are listed at once."""
 _ENTRY: Final = 300
 """Bytes that a key takes besides its name."""
 
@@ -109,8 +111,12 @@ class Overlay:
         """Sorted by code points."""
         found: set[str] = set()
         after: str | None = None
+        size = 0
         while True:
             page = self._store.list_state(namespace, now=self.now, prefix=prefix, after=after)
+            size += sum(map(sys.getsizeof, page.items))
+            if size > _MOST_LISTED:
+                raise HostError("there are too many keys to list at once; ask by a longer prefix", code="STATE_TOO_LARGE")
             found.update(page.items)
             after = page.next
             if after is None:
