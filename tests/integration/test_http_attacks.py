@@ -152,6 +152,41 @@ def test_a_stream_ends_with_the_token_that_it_was_opened_with(target: Target) ->
         assert told.endswith(b"0\r\n\r\n")
 
 
+def test_a_call_that_waited_is_not_answered_to_a_token_that_is_revoked(target: Target) -> None:
+    """Neither by REST nor by MCP, also if the answer has begun."""
+    _, secret = target.tokens.create("waits", ["run"])
+    target.until_known(secret)
+    bearer = f"Authorization: Bearer {secret}"
+
+    def asked(line: str, body: dict[str, Any], *headers: str) -> socket.socket:
+        data = json.dumps(body).encode()
+        words = (bearer, "Content-Type: application/json", f"Content-Length: {len(data)}", "Connection: close", *headers)
+        return target.connect(target.head(line, *words) + data)
+
+    code = "alc.sleep(3000) return 'not for' .. ' you'"
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "run", "arguments": {"code": code}, "_meta": meta}
+    accepted = ("Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2026-07-28")
+    called = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    run = target.admin.post("/runs", json={"code": code, "wait_s": 0}).json()["session_id"]
+    place = f"GET /api/v1/runs/{run}/outcome?wait_s=20 HTTP/1.1"
+    waiting = [
+        asked("POST /api/v1/runs HTTP/1.1", {"code": code, "wait_s": 20}),
+        asked("POST /mcp HTTP/1.1", called, *accepted, "Mcp-Method: tools/call", "Mcp-Name: run"),
+        target.connect(target.head(place, bearer, "Connection: close")),
+    ]
+    time.sleep(0.3)
+    target.tokens.revoke("waits")
+    answers = [rest_of(one) for one in waiting]
+    assert all(b"not for you" not in answer for answer in answers), answers
+    assert [statuses(answer) for answer in answers] == [[401], [401], [401]]
+    assert "not for you" in target.admin.get(f"/runs/{run}/outcome").text
+
+
 # ---- requests that are read in two ways --------------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,9 @@ _EXPOSED: Final = (
 TENANT_HEADER: Final = b"x-holdfast-tenant"
 """By which an operator names the tenant that a request is about."""
 
+_WAITED_S: Final = 1.0
+"""After so long it is checked again whether the token of a call is good, before anything is answered."""
+
 Done = Callable[[Call, float], None]
 Admit = Callable[[Scope, Call], None]
 """Raises if the route of a request, where there is one, is not for its caller."""
@@ -97,8 +100,24 @@ class Gate:
         call = Call(_request_id(headers), scope["method"], headers=headers)
         extra = [(b"x-request-id", call.request_id.encode()), *_ALWAYS]
 
+        is_cut, has_length = False, False
+
         async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            nonlocal is_cut, has_length
+            if is_cut:
+                return
+            begins = message["type"] == "http.response.start"
+            if not has_length and time.perf_counter() - began > _WAITED_S and not self._stands(call):
+                is_cut = True
+                if not begins:
+                    await send({"type": "http.response.body"})
+                    return
+                if self._auditor is not None:  # what was done is noted as it is
+                    await self._auditor.note(call, scope, message["status"])
+                await call.refused(Unauthenticated())(scope, receive, refuse)
+                return
+            if begins:
+                has_length = any(name == b"content-length" for name, _ in message["headers"])
                 held.announce(message, must=call.method not in _READS)  # what was done is told, however much it is
                 call.status = message["status"]
                 if self._auditor is not None:
@@ -107,6 +126,12 @@ class Gate:
             elif len(message.get("body", b"")) > PIECE:
                 await held.send(send, message)
                 return
+            await send(message)
+
+        async def refuse(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                call.status = message["status"]
+                message["headers"] = [*message["headers"], *extra]
             await send(message)
 
         scope["holdfast"], held = call, Held(self._inflight)
@@ -122,6 +147,11 @@ class Gate:
         finally:
             held.release()
             self._done(call, time.perf_counter() - began)
+
+    def _stands(self, call: Call) -> bool:
+        """Whether the token of a call is still good."""
+        token = None if call.caller is None else call.caller.token
+        return token is None or self._tokens is None or self._tokens.stands(token)
 
     async def _pass(
         self,
