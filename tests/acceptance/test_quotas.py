@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast import Holdfast
-from holdfast.domain import HOUR_MS, InvalidValue, QuotaExceeded, Quotas
+from holdfast.domain import HOUR_MS, InvalidValue, Limits, QuotaExceeded, Quotas
 from holdfast.runtime import Settings
 from tests.acceptance.scenes import evaluate, opened, scene, session
 from tests.acceptance.test_usage import TIMERS, Clock
@@ -49,6 +49,26 @@ async def test_what_is_stored(address: str) -> None:
         await hf.sessions.close(here)
         await hf.sessions.delete(here)
         assert await evaluate(hf, await session(hf), "1") == 1
+
+
+RANDOM = "globalThis.a = new Uint32Array(2e6); let x = 1; for (let i = 0; i < 2e6; i++) a[i] = x = x * 48271 % 2147483647; "
+
+
+@scene
+async def test_a_step_that_would_store_too_much_is_rolled_back(address: str) -> None:
+    async with bounded(address, mb=2) as hf:
+        here = await session(hf, limits=Limits(cpu_ms=20_000, wall_ms=30_000, max_output_kb=60_000))
+        await evaluate(hf, here, "globalThis.kept = 1")
+        for source in (RANDOM + "1", RANDOM + "await ask('x')", "await ask('x'.repeat(4e6))", "console.log('x'.repeat(4e6))"):
+            turn = await hf.executions.run(here, source)
+            assert (turn.execution.status, turn.execution.error["code"]) == ("error", "QUOTA_EXCEEDED"), source[:30]
+            assert turn.execution.error["quota"] == "mb"
+        assert await evaluate(hf, here, "[kept, typeof a]") == [1, "undefined"]
+        assert (await hf.sessions.get(here)).usage.stored_bytes < 2 << 20
+        turn = await hf.executions.run(here, "await ask('?'); " + RANDOM)  # which was paused in between
+        turn = await hf.queries.answer(here, "on")
+        assert turn.execution.error["code"] == "QUOTA_EXCEEDED"
+        assert await evaluate(hf, here, "typeof a") == "undefined"
 
 
 @scene

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.domain import Answer, ExecutionStatus, HoldfastError, Limit
+from holdfast.domain import Answer, ExecutionStatus, HoldfastError, Limit, QuotaExceeded
 from holdfast.runtime._errors import EffectUncertain, LimitExceeded
 from holdfast.sandbox import Breached, Cancelled
 
@@ -31,7 +31,7 @@ def described(outcome: Breached | Cancelled | Crashed) -> tuple[dict[str, Any], 
         return cancelled, ExecutionStatus.CANCELLED
     if isinstance(outcome, Crashed):
         error = outcome.error
-        details = error.details if isinstance(error, LimitExceeded) else {}
+        details = error.details if isinstance(error, LimitExceeded | QuotaExceeded) else {}
         return {"name": type(error).__name__, "message": str(error), "code": error.code} | details, ExecutionStatus.ERROR
     breach = outcome.breach
     limit = {"limit": breach.limit.value, "allowed": breach.allowed, "actual": breach.actual}

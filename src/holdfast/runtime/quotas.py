@@ -19,6 +19,8 @@ from holdfast.store import Commit, Store, tenant_scope
 _FRESH_S: Final = 1.0
 _CLOSE: Final = 0.9
 """From which part of a limit on the store is asked each time."""
+_MARGIN: Final = 1 + 1 / 16
+"""How far, as a part of it, one step may pass a quota of bytes. Those after it are refused."""
 _MEGABYTE: Final = 1 << 20
 _MOST_KNOWN: Final = 10_000
 STORED_AGAIN_MS: Final = 60_000
@@ -69,6 +71,23 @@ class QuotaLedger:
     def excess(self, principal: Principal, now: float) -> QuotaExceeded | None:
         """Return the quota that keeps the sessions of a principal from running: CPU time of this hour, events and bytes stored."""
         return self._excess(principal, now, ("cpu_s_per_hour", "events", "mb"))
+
+    def bounds_bytes(self, principal: Principal) -> bool:
+        """Whether there is a quota of what the sessions of a principal store."""
+        found = self.quotas.of(principal)
+        return found is not None and any(quota.mb for quota in found)
+
+    def excess_with(self, principal: Principal, now: float, size: int) -> QuotaExceeded | None:
+        """Return the quota of bytes that is passed, by more than a margin, if so many more are stored."""
+        if not self.bounds_bytes(principal):
+            return None
+        known = self._read(principal.tenant, hour_of(now))
+        quotas = self.quotas.of_tenant(principal.tenant), self.quotas.of_token(principal.token)
+        for scope, member, quota in zip(("tenant", "token"), (None, principal.token), quotas, strict=True):
+            used = known.used("mb", member) + size / _MEGABYTE
+            if quota.mb and used > quota.mb * _MARGIN:
+                return QuotaExceeded.of(scope, "mb", quota.mb, round(used, 3))
+        return None
 
     @contextlib.contextmanager
     def sessions(self, principal: Principal, now: float, more: int = 1) -> Iterator[None]:

@@ -64,6 +64,7 @@ from holdfast.sandbox import (
     Failed,
     Finished,
     GuestFault,
+    Image,
     Label,
     Outcome,
     Paused,
@@ -72,7 +73,8 @@ from holdfast.sandbox import (
     Resume,
     ValueRefused,
 )
-from holdfast.store import Begun, Commit, Effect, Reply, StateWrite, StoreDamaged, StoreError
+from holdfast.sandbox import Query as ScriptQuery
+from holdfast.store import Begun, Commit, Effect, Reply, StateWrite, StoreDamaged, StoreError, packed
 
 if TYPE_CHECKING:
     from holdfast.runtime.core import Core
@@ -124,6 +126,8 @@ class Stepper:
         """Ours: when the step came to where it is now."""
         self._state_bytes = 0
         """Written to the state before the end of the step. What is in the state belongs to no session, and is not stored of one."""
+        self._sealed: tuple[Image, bytes, int] | None = None
+        """The state at the end of the step, if it was looked at before: its image, sealed, and how many images before it stay."""
         self._began = self._cpu = 0.0
         """CPU time: of the thread when the step began, and what the step has used."""
 
@@ -194,6 +198,10 @@ class Stepper:
                     dropped = sandbox.step(Abandon(), now=self._now)
                     self._take(dropped)
                     outcome = end if type(dropped) is Finished else dropped
+                over = self._over_quota(outcome, queries if end is None else ())
+                if over is not None:
+                    sandbox.close()
+                    return over
                 refused = self._asking.ask(queries, self._time) if queries and end is None else None
                 if not refused:
                     over = self._over_in_total(outcome)
@@ -211,7 +219,7 @@ class Stepper:
                 if refusals > _MOST_REFUSALS or (wall and (time.monotonic() - started) * 1000 > wall):
                     sandbox.close()
                     return Crashed(LimitExceeded("the script keeps asking for what is refused"))
-                request, seed = Resume(refused), None
+                request, seed, self._sealed = Resume(refused), None, None
         except (RequestRefused, ValueRefused, RuntimeClosed):
             raise
         except (ReplayDiverged, GuestFault) as error:
@@ -238,6 +246,26 @@ class Stepper:
         usage = resident.session.usage.plus(self._used(0), hour, begins=self._work.started is not None)
         excess = self._core.allowances.in_total(usage, resident.shelved.limits, self._time)
         return None if excess is None else Crashed(LimitExceeded(str(excess)).with_details(**excess.as_dict()))
+
+    def _over_quota(self, outcome: Outcome, queries: Sequence[ScriptQuery]) -> Crashed | None:
+        """What becomes of a step that would store more than a quota leaves."""
+        resident, work, quotas = self._resident, self._work, self._core.quotas
+        principal = resident.session.principal
+        if not isinstance(outcome, _RAN) or not quotas.bounds_bytes(principal):
+            return None
+        number = resident.session.steps + 1
+        self._sealed = self._seal(number)
+        said = size_of(Step(number, 0, self._execution.id, self._time, self._first_seq, self._events), (), ())
+        size = said + len(self._sealed[1]) + sum(len(packed(plain(query.payload))) for query in queries)
+        size += 0 if work.started is None else size_of_input(work.started)
+        error = quotas.excess_with(principal, self._time, size)
+        if error is None:
+            return None
+        self._sealed = None
+        if quotas.excess_with(principal, self._time, said) is not None:  # then what it said is too much as well
+            del self._events[len(work.events) :]
+            self._execution.seq = self._first_seq - 1 + len(self._events)
+        return Crashed(error)
 
     def _begin(self, settles: bool = False) -> None:
         """Makes the step durable as it stands: with its request, and the effects that it had so far. With `settles`, which only the
@@ -485,6 +513,7 @@ class Stepper:
     def _roll_back(self, outcome: Breached | Cancelled | Crashed, number: int) -> Checkpoint | None:
         """The step does not count. If the script was paused before it, it is dropped where it stood."""
         resident, work = self._resident, self._work
+        self._sealed = None
         resident.hibernate()
         drop = work.started is None and not isinstance(outcome, Dropped)
         if drop:
@@ -500,17 +529,24 @@ class Stepper:
         self._fail(why, why["code"], status)
         return self._checkpoint(number) if drop else None
 
-    def _checkpoint(self, number: int) -> Checkpoint:
-        """The present state, as a delta against the nearest base that keeps all chains short."""
-        resident, metrics = self._resident, self._execution.metrics
-        session, ladder, sandbox = resident.session, resident.ladder, resident.awake()
-        image = sandbox.freeze(Label(session.id, number))
+    def _seal(self, number: int) -> tuple[Image, bytes, int]:
+        """The present state: its image, that as a sealed delta, and how many images of the ladder the delta is made against."""
+        resident, ladder = self._resident, self._resident.ladder
+        image = resident.awake().freeze(Label(resident.session.id, number))
         depth = (ladder[-1].depth if ladder else 0) + 1
         kept, target = len(ladder), base_depth(depth)
         while kept and ladder[kept - 1].depth > target:
             kept -= 1
+        base = ladder[kept - 1].image if kept else resident.shelved.template
+        return image, image.seal(self._core.key, base), kept
+
+    def _checkpoint(self, number: int) -> Checkpoint:
+        """The present state, as a delta against the nearest base that keeps all chains short."""
+        resident, metrics = self._resident, self._execution.metrics
+        session, ladder, sandbox = resident.session, resident.ladder, resident.awake()
+        image, sealed, kept = self._sealed or self._seal(number)
+        depth = (ladder[-1].depth if ladder else 0) + 1
         base = ladder[kept - 1] if kept else None
-        sealed = image.seal(self._core.key, base.image if base else resident.shelved.template)
         ladder[kept:] = [Rung(depth, Origin(session.id, number), image)]
         session.head, session.seed = number, None
         if sandbox.memory > metrics.peak_memory:
