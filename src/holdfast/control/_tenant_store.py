@@ -60,15 +60,11 @@ class Owners:
 
     def of_session(self, session_id: UUID) -> str:
         """Read the tenant of a session. `SessionNotFound`."""
-        return self.keep(session_id, self._store.show_session(session_id).tenant)
+        return self.keep(session_id, self._store.owner_of_session(session_id))
 
     def of_execution(self, execution_id: UUID) -> str:
         """Read the tenant of an execution. `ExecutionNotFound`."""
-        session_id = self._store.get_execution(execution_id).session_id
-        try:
-            return self.keep(execution_id, self.known(session_id) or self.of_session(session_id))
-        except SessionNotFound:  # it was deleted in between
-            raise ExecutionNotFound from None
+        return self.keep(execution_id, self._store.owner_of_execution(execution_id))
 
     def of_template(self, template_id: UUID) -> str:
         """Read the tenant of a template. `TemplateNotFound`."""
@@ -182,10 +178,8 @@ class TenantStore:
         self._store.close_damaged(session_id, at)
 
     def get_session(self, session_id: UUID) -> Session:
-        session = self._store.get_session(session_id)
-        if self.tenant not in (None, session.tenant):
-            raise SessionNotFound
-        return session
+        self.check_session(session_id)
+        return self._store.get_session(session_id)
 
     def list_sessions(self, *, limit: int = 50, after: str | None = None, **filters: Any) -> Page[Session]:
         return self._page(self._store.list_sessions, tenant=self.tenant, limit=limit, after=after, **filters)
@@ -200,9 +194,8 @@ class TenantStore:
     # ---- what sessions have --------------------------------------------------------------------------------------------------------
 
     def get_execution(self, execution_id: UUID) -> Execution:
-        execution = self._store.get_execution(execution_id)
-        self.check_session(execution.session_id, ExecutionNotFound)
-        return execution
+        self.check_execution(execution_id)  # first, so that how much another's has to be read does not tell that it is there
+        return self._store.get_execution(execution_id)
 
     def list_executions(
         self, session_id: UUID | None = None, *, limit: int = 50, after: str | None = None, **filters: Any

@@ -22,6 +22,17 @@ class TenantContract(Samples):
         loaded = self.store.load(session.id).session
         assert loaded.principal == ("a", "t1")
 
+    def test_the_owner_of_a_session_and_of_an_execution(self) -> None:
+        session = self.new_session(tenant=NASTY)
+        execution = self.execution(session, status=ExecutionStatus.OK, ended_at=T0)
+        self.change(session, new_executions=[execution])
+        assert self.store.owner_of_session(session.id) == NASTY
+        assert self.store.owner_of_execution(execution.id) == NASTY
+        with refused("SESSION_NOT_FOUND"):
+            self.store.owner_of_session(execution.id)
+        with refused("EXECUTION_NOT_FOUND"):
+            self.store.owner_of_execution(session.id)
+
     def test_sessions_are_listed_and_counted_by_tenant(self) -> None:
         mine = [self.new_session(tenant="a", name=name) for name in ("x", "y", "x")]
         other = self.new_session(tenant="b", name="x", state=SessionState.CLOSED)

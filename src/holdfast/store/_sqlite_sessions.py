@@ -15,6 +15,7 @@ from holdfast.domain import (
     ExecutionKind,
     ExecutionNotFound,
     ExecutionStatus,
+    HoldfastError,
     Node,
     Origin,
     Query,
@@ -46,6 +47,7 @@ from holdfast.store._rows import (
     plain_some,
     query_of,
     read_cursor,
+    read_plain,
     session_of,
 )
 from holdfast.store._sqlite_commits import NUMBER_BITS, Committer
@@ -76,6 +78,19 @@ class SessionReads:
             if row is None:
                 raise SessionNotFound
             return listed_sessions([row])[0]
+
+    def owner_of_session(self, session_id: UUID) -> str:
+        return self._owner("owner_of_session", session_id, SessionNotFound)
+
+    def owner_of_execution(self, execution_id: UUID) -> str:
+        return self._owner("owner_of_execution", execution_id, ExecutionNotFound)
+
+    def _owner(self, query: str, some_id: UUID, missing: type[HoldfastError]) -> str:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql[query], (some_id.bytes,)).fetchone()
+        if row is None:
+            raise missing
+        return read_plain(row[0])
 
     def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
         with self._file.write() as writing:

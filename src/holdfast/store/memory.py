@@ -209,6 +209,21 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
     def show_session(self, session_id: UUID) -> Session:
         return self.get_session(session_id)
 
+    def owner_of_session(self, session_id: UUID) -> str:
+        with self._lock:
+            session = self._kept.sessions.get(session_id)
+        if session is None:
+            raise SessionNotFound
+        return session.tenant
+
+    def owner_of_execution(self, execution_id: UUID) -> str:
+        with self._lock:
+            execution = self._kept.executions.get(execution_id)
+            session = None if execution is None else self._kept.sessions.get(execution.session_id)
+        if session is None:
+            raise ExecutionNotFound
+        return session.tenant
+
     def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
         self.get_session(session_id)  # nothing is ever damaged here
 

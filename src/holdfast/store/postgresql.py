@@ -236,6 +236,12 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
     def show_session(self, session_id: UUID) -> Session:
         return _rows.listed_sessions([_found(self._row("get_session", (session_id,)), SessionNotFound)])[0]
 
+    def owner_of_session(self, session_id: UUID) -> str:
+        return _rows.read_plain(_found(self._row("owner_of_session", (session_id,)), SessionNotFound)[0])
+
+    def owner_of_execution(self, execution_id: UUID) -> str:
+        return _rows.read_plain(_found(self._row("owner_of_execution", (execution_id,)), ExecutionNotFound)[0])
+
     def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
         values = {"id": session_id, "at": at, "error": DAMAGED_ERROR, "state": state.value}
         if not self._write("close_damaged", values):

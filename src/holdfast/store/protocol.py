@@ -300,6 +300,12 @@ class Store(Protocol):
     def show_session(self, session_id: UUID) -> Session:
         """As `get_session`; if its record is damaged, the placeholder that lists have of it. `SessionNotFound`."""
 
+    def owner_of_session(self, session_id: UUID) -> str:
+        """The tenant of a session, and nothing else is read: it takes as long for any. `SessionNotFound`."""
+
+    def owner_of_execution(self, execution_id: UUID) -> str:
+        """The tenant of an execution's session, as `owner_of_session`. `ExecutionNotFound`."""
+
     def close_damaged(self, session_id: UUID, at: int, state: SessionState = SessionState.CLOSED) -> None:
         """Close a session whose records cannot be read, whatever state it is in: what runs or waits in it ends. `SessionNotFound`.
 

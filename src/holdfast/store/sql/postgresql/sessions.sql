@@ -13,6 +13,12 @@ e.metrics, e.budget, e.custom
 -- name: query_columns
 q.number, q.execution_id, q.kind, q.payload, q.asked_at, q.guest_id, q.deadline, q.state, q.started_at, q.closed_at, q.answer
 
+-- name: owner_of_session
+SELECT tenant FROM sessions WHERE id = %s
+
+-- name: owner_of_execution
+SELECT s.tenant FROM executions AS e JOIN sessions AS s ON s.key = e.session WHERE e.id = %s
+
 -- name: get_session
 SELECT {session_columns} FROM sessions AS s WHERE s.id = %s
 

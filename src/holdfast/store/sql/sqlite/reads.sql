@@ -52,6 +52,12 @@ SELECT data FROM blobs WHERE digest = ?
 
 -- ---- sessions
 
+-- name: owner_of_session
+SELECT tenant FROM sessions WHERE id = ?
+
+-- name: owner_of_execution
+SELECT s.tenant FROM executions e JOIN sessions s ON s.key = e.session WHERE e.id = ?
+
 -- name: get_session
 SELECT {session_columns} FROM sessions s WHERE s.id = ?
 
