@@ -65,8 +65,9 @@ async def check_store(
             raise StoreInUse(f"{report.in_use} other processes use this store. Stop them, and repair it then.")
         if report.findings:
             await asyncio.to_thread(checker.mend, report)
-            async with Holdfast.open(address, key=key, libraries=libraries) as hf:
-                await _rewind(hf, checker, report)
+            if not _lacks_key(report):  # else every image looks damaged, and nothing may be rewound because of that
+                async with Holdfast.open(address, key=key, libraries=libraries) as hf:
+                    await _rewind(hf, checker, report)
             report.left = (await asyncio.to_thread(checker.check)).findings
             left = {(finding.kind, finding.id) for finding in report.left}
             report.repaired = [finding for finding in report.findings if (finding.kind, finding.id) not in left]
@@ -98,8 +99,11 @@ class _Checker:
         found += wrong
         found += checking.blob_findings(store, tables, self._shelf, self._packages)
         if key is not None:
+            opened, of_sessions = checking.Opened(), []
             for session in checking.sessions(store):
-                found += [] if session.damaged else checking.session_findings(store, self._shelf, key, session)
+                if not session.damaged:
+                    of_sessions += checking.session_findings(store, self._shelf, key, session, opened)
+            found += opened.key_findings() or of_sessions
         return Report(found, in_use=in_use)
 
     def mend(self, report: Report) -> None:
@@ -119,18 +123,22 @@ class _Checker:
         key, _ = checking.key_of(self._store, self._given)
         return checking.session_findings(self._store, self._shelf, key or b"", self._store.get_session(session_id))
 
+    def has_template(self, session_id: UUID) -> bool:
+        """Whether the template of a session can be used, without which none of its checkpoints can be."""
+        return checking.has_template(self._shelf, self._store.get_session(session_id))
+
     def go_back(self, session_id: UUID) -> None:
         """Make its beginning the present of a session, which may be rewound to another checkpoint then."""
         if self.tables is not None:
             Rows(self.tables).go_back(session_id)
 
-    def present(self, session_id: UUID) -> list[int]:
-        """The checkpoints that a session may be rewound to: its present, others newest first, and then its beginning."""
+    def present(self, session_id: UUID, stays: bool) -> list[int]:
+        """The checkpoints that a session may be rewound to: its present if it stays, others newest first, and then its beginning."""
         key, _ = checking.key_of(self._store, self._given)
         session = self._store.get_session(session_id)
         whole = checking.whole_checkpoints(self._store, self._shelf, key or b"", session)
         usable = [number for number in whole if checking.asks_whole(self._store, session_id, number)]
-        return [*sorted(usable, key=lambda number: (number == session.head, number), reverse=True), 0]
+        return [*sorted(usable, key=lambda number: (stays and number == session.head, number), reverse=True), 0]
 
     def _packages(self, spec: TemplateSpec) -> Sequence[SourceFile]:
         libraries = self._libraries or LibraryCache(os.devnull)
@@ -150,9 +158,11 @@ async def _rewind(hf: Holdfast, checker: _Checker, report: Report) -> None:
             if state is SessionState.CLOSED:
                 continue
             is_forced = session_id in forced and state in (SessionState.PAUSED, SessionState.CRASHED, SessionState.RUNNING)
+            if not await asyncio.to_thread(checker.has_template, session_id):
+                continue
             if not is_forced and not await asyncio.to_thread(_is_broken, checker, session_id):
                 continue
-            goals = await asyncio.to_thread(checker.present, session_id)
+            goals = await asyncio.to_thread(checker.present, session_id, is_forced)
             await runtime.call(runtime.store.close_damaged, session_id, now, SessionState.CRASHED)
             await asyncio.to_thread(checker.go_back, session_id)
             for number in goals:
@@ -169,6 +179,11 @@ async def _rewind(hf: Holdfast, checker: _Checker, report: Report) -> None:
             await runtime.submit(session_id, AddNote(f"holdfast store check --repair: {lost}"[:4000], "Repaired"))
         except HoldfastError:
             continue  # it is in the report as left
+
+
+def _lacks_key(report: Report) -> bool:
+    """Whether the key of a store is damaged, lost or wrong, and could not be found again."""
+    return any(finding.kind == "secret" and finding.mend is None for finding in report.findings)
 
 
 def _changes_present(finding: Finding) -> bool:

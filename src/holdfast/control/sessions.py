@@ -13,6 +13,7 @@ from holdfast.domain import (
     ErrorEntry,
     InvalidValue,
     Node,
+    NotFound,
     Origin,
     Session,
     SessionNotFound,
@@ -37,6 +38,8 @@ from holdfast.store import Page, Reply, StoreDamaged
 
 _LOOK_S: Final = 0.1
 _AT_ONCE: Final = 16
+_UNUSABLE: Final = (StoreDamaged, NotFound, InvalidValue)
+"""Errors of closing and deleting a session that is there: something in its records is damaged, whatever it is."""
 
 
 class Sessions(SessionCreation):
@@ -86,7 +89,9 @@ class Sessions(SessionCreation):
             await asyncio.wait(ends, timeout=_LOOK_S, return_when=asyncio.FIRST_COMPLETED)  # it may begin only now
         try:
             await closing
-        except StoreDamaged:  # nothing of it can be loaded, but it can end
+        except _UNUSABLE as error:  # nothing of it can be loaded, or its records contradict each other, but it can end
+            if isinstance(error, SessionNotFound):
+                raise
             now = int(self._runtime.settings.clock())
             await self._runtime.call(self._runtime.store.close_damaged, session_id, now)
 
@@ -129,7 +134,9 @@ class Sessions(SessionCreation):
         async with places:
             try:
                 await self._runtime.submit(session_id, Delete())
-            except StoreDamaged:
+            except _UNUSABLE as error:
+                if isinstance(error, SessionNotFound):
+                    raise
                 core = self._runtime.core
                 await self._runtime.call(delete_damaged, core.store, session_id, core.key)
 

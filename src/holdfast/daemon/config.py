@@ -96,7 +96,7 @@ class Config:
         _kinds.whole(0, 1 << 20), 512, "Megabytes that these sessions hold together; those that were used last stay"
     )
     lease_ms: int = _is(
-        _kinds.whole(100, _LONGEST_MS), 10_000, "After how long without a sign of life a daemon is taken for dead"
+        _kinds.whole(100, _DAY_S * 1000), 10_000, "After how long without a sign of life a daemon is taken for dead"
     )
     busy_wait_ms: int = _is(
         _kinds.whole(0, _LONGEST_MS), 30_000, "How long a call waits for a session that another daemon runs at the moment"

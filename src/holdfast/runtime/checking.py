@@ -1,17 +1,18 @@
 """What only the runtime can say about a store: whether its guests, baked memories and images can be used, and its secrets are whole."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import zstandard
 
 from holdfast.domain import HoldfastError, Origin, Session, SessionState, SourceFile, TemplateSpec, TemplateVersion
 from holdfast.runtime._errors import KeyMismatch
-from holdfast.runtime.keys import CHECK, KEY, check_of, mended, settle_key, sum_name, sum_of
-from holdfast.runtime.resident import check_whole, climb
+from holdfast.runtime.keys import CHECK, KEY, check_of, find_key, mended, sum_name, sum_of
+from holdfast.runtime.resident import check_whole, climb, records_damaged
 from holdfast.runtime.shelf import Shelf
 from holdfast.sandbox import LANGUAGES, Guest
-from holdfast.store import Store, StoreDamaged
+from holdfast.store import Loaded, Store, StoreDamaged, is_secret
 from holdfast.store.repair import Finding, Tables
 
 _PAGE = 200
@@ -24,8 +25,9 @@ Packages = Callable[[TemplateSpec], Sequence[SourceFile]]
 
 def secret_findings(tables: Tables) -> list[Finding]:
     """Secrets that are not what was kept. One with a single damaged byte can be found again by its checksum."""
-    kept = {str(name): bytes(value) for name, value in tables.maintain("SELECT name, value FROM secrets")}
-    found = []
+    rows = {str(name): value for name, value in tables.maintain("SELECT name, value FROM secrets")}
+    kept = {name: bytes(value) for name, value in rows.items() if is_secret(value)}
+    found = [_unreadable(tables, name) for name in rows.keys() - kept.keys()]
     for name, value in kept.items():
         wanted = kept.get(sum_name(name))
         if wanted is None or sum_of(value) == wanted:
@@ -45,6 +47,18 @@ def secret_findings(tables: Tables) -> list[Finding]:
     return found
 
 
+def _unreadable(tables: Tables, name: str) -> Finding:
+    """A finding for a secret, or the checksum of one, that has what none has. Other secrets than the key are made anew when needed."""
+    if name in _SECRETS:
+        return Finding("secret", name, problem="damaged", repair="none: restore it from a backup")
+    repair = "dropped: it is made anew"
+    return Finding("secret", name, problem="damaged", repair=repair, mend=lambda: _drop_secret(tables, name))
+
+
+def _drop_secret(tables: Tables, name: str) -> None:
+    tables.maintain("DELETE FROM secrets WHERE name = %s OR name = %s", (name, sum_name(name)))
+
+
 def _replaces(tables: Tables, name: str, value: bytes) -> Callable[[], object]:
     return lambda: tables.maintain("UPDATE secrets SET value = %s WHERE name = %s", (value, name))
 
@@ -52,11 +66,27 @@ def _replaces(tables: Tables, name: str, value: bytes) -> Callable[[], object]:
 def key_of(store: Store, given: bytes | None) -> tuple[bytes | None, list[Finding]]:
     """The key of a store, and what is wrong with it."""
     try:
-        return settle_key(store, given), []
+        return find_key(store, given), []
     except KeyMismatch as error:
         return None, [Finding("secret", KEY, problem=str(error), repair="none: give the right key")]
     except StoreDamaged as error:
-        return None, [Finding("secret", str(error.details.get("id")), problem="damaged", repair="none: restore a backup")]
+        problem = "missing" if error.details.get("missing") else "damaged"
+        return None, [Finding("secret", str(error.details.get("id")), None, problem, "none: restore it from a backup")]
+
+
+@dataclass(slots=True)
+class Opened:
+    """Which sessions have images, and whether any of them opens: if none does, the key is not theirs."""
+
+    sessions: set[UUID] = field(default_factory=set)
+    images: int = 0
+
+    def key_findings(self) -> list[Finding]:
+        """A finding in place of those of all images. The only session that has some may be damaged itself."""
+        if self.images or len(self.sessions) < 2:
+            return []
+        problem = f"opens no image of any of {len(self.sessions)} sessions: they were sealed with another one"
+        return [Finding("secret", KEY, problem=problem, repair="none: restore it from a backup")]
 
 
 # ---- guests and baked memories -------------------------------------------------------------------------------------------------------
@@ -141,20 +171,30 @@ def sessions(store: Store) -> Iterator[Session]:
             return
 
 
-def session_findings(store: Store, shelf: Shelf, key: bytes, session: Session) -> list[Finding]:
+def session_findings(store: Store, shelf: Shelf, key: bytes, session: Session, opened: Opened | None = None) -> list[Finding]:
     """Checkpoints of a session that cannot be thawed, and whether its present can be loaded."""
+    if not has_template(shelf, session):
+        problem = f"its template {session.template_id}/{session.template_version} is missing or damaged"
+        return [Finding("session", str(session.id), session.id, problem, "none: restore the template, or delete the session")]
     found = []
     whole = whole_checkpoints(store, shelf, key, session)
-    for node in store.list_nodes(session.id):
+    nodes = store.list_nodes(session.id)
+    if opened is not None and nodes:
+        opened.sessions.add(session.id)
+        opened.images += len(whole)
+    for node in nodes:
         if node.number not in whole:
             name = f"{session.id}/{node.number}"
             found.append(Finding("image", name, session.id, problem="cannot be thawed", repair="left: it cannot be rewound to"))
     if session.state is SessionState.CLOSED:
         return found
     try:
-        check_whole(store.load(session.id))
-        if session.head == 0 or session.head in whole:
+        loaded = store.load(session.id)
+        check_whole(loaded)
+        if session.head == 0 or (session.head in whole and asks_as(store, loaded)):
             return found
+        if session.head in whole:
+            raise records_damaged(session.id)
         problem = f"its present state, checkpoint {session.head}, cannot be thawed"
     except HoldfastError:
         problem = "its present state cannot be loaded"
@@ -176,6 +216,25 @@ def whole_checkpoints(store: Store, shelf: Shelf, key: bytes, session: Session) 
             continue
         whole.add(node.number)
     return whole
+
+
+def has_template(shelf: Shelf, session: Session) -> bool:
+    """Whether the template of a session can be used. If not, nothing can be said of its images."""
+    try:
+        shelf.get(session.template_id, session.template_version)
+    except HoldfastError:
+        return False
+    return True
+
+
+def asks_as(store: Store, loaded: Loaded) -> bool:
+    """Whether a session's open queries are among those that the script waited for at its present checkpoint."""
+    session = loaded.session
+    if session.state is not SessionState.PAUSED or loaded.begun is not None:
+        return True
+    node = store.get_node(Origin(session.id, session.head))
+    asked = {store.get_query(session.id, number).guest_id for number in node.open}
+    return all(query.guest_id is None or query.guest_id in asked for query in loaded.open)
 
 
 def asks_whole(store: Store, session_id: UUID, number: int) -> bool:

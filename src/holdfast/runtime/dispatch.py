@@ -21,7 +21,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from holdfast.capabilities import Overlay
-from holdfast.domain import HoldfastError, Principal, SessionBusy, SessionNotFound, SessionState, StateConflict, VersionConflict
+from holdfast.domain import (
+    HoldfastError,
+    Principal,
+    SessionBusy,
+    SessionNotFound,
+    SessionState,
+    StateConflict,
+    TemplateNotFound,
+    VersionConflict,
+)
 from holdfast.runtime._errors import RuntimeClosed
 from holdfast.runtime.bell import Bell
 from holdfast.runtime.core import Core
@@ -29,7 +38,7 @@ from holdfast.runtime.fair import Owner
 from holdfast.runtime.jobs import Close, Gone, Job, Park, RunsElsewhere, Start, Wake, replay
 from holdfast.runtime.lanes import MOST_CONFLICTS, Lanes
 from holdfast.runtime.outages import Outage, Outages, is_transient
-from holdfast.runtime.resident import Resident, check_whole, records_damaged
+from holdfast.runtime.resident import Resident, check_whole, records_damaged, template_lost
 from holdfast.runtime.workers import Workers
 from holdfast.sandbox import RequestRefused
 from holdfast.store import Commit, LeaseLost, StoreDamaged, StoreError
@@ -571,7 +580,10 @@ class Dispatcher:
         if len(self._owners) > _MOST_OWNERS:
             with contextlib.suppress(KeyError):  # another thread was faster
                 self._owners.popitem(last=False)
-        shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
+        try:
+            shelved = self._core.shelf.get(loaded.session.template_id, loaded.session.template_version)
+        except TemplateNotFound:  # no template goes while it has sessions
+            raise template_lost(loaded.session) from None
         state = Overlay(self._core.store, self._core.clock) if shelved.native else None
         return Resident(loaded, shelved, self._core.key, state)
 

@@ -23,9 +23,29 @@ def settle_key(store: Store, given: bytes | None) -> bytes:
     """The key of a store: the one that was given when it was made, or one that it keeps itself."""
     if given is not None and (not isinstance(given, bytes) or len(given) not in _SIZES):
         raise InvalidValue("a key has 16 to 64 bytes")
+    _check_kept(store, given)
     key = given if given is not None else keep_secret(store, KEY, os.urandom(32))
     check = check_of(key)
     if not hmac.compare_digest(keep_secret(store, CHECK, check), check):
+        raise KeyMismatch
+    return key
+
+
+def _check_kept(store: Store, given: bytes | None) -> None:
+    """Raise `StoreDamaged` if a secret is missing that every store with a session has. A new one in its place would fit no image."""
+    for name in (KEY, CHECK) if given is None else (CHECK,):
+        if store.find_secret(name) is not None or not store.list_sessions(limit=1).items:
+            continue
+        if store.find_secret(name) is None:  # else another process has made the store just now
+            message = f"The secret {name!r} of the store is missing. Restore it from a backup."
+            raise StoreDamaged(message).with_details(kind="secret", id=name, missing=True)
+
+
+def find_key(store: Store, given: bytes | None) -> bytes | None:
+    """Return the key of a store as `settle_key` does, but write nothing. None: the store is new and has none."""
+    _check_kept(store, given)
+    key, check = given if given is not None else store.find_secret(KEY), store.find_secret(CHECK)
+    if key is not None and check is not None and not hmac.compare_digest(check_of(key), check):
         raise KeyMismatch
     return key
 
@@ -62,6 +82,8 @@ def mended(secret: bytes, wanted: bytes) -> bytes | None:
     """Return the secret that has this checksum and differs in at most one byte; None if there is none."""
     if sum_of(secret) == wanted:
         return secret
+    if len(secret) >= _SIZES.stop:  # no secret that Holdfast makes is longer, and each byte costs 256 attempts
+        return None
     for at in range(len(secret)):
         for byte in range(256):
             candidate = secret[:at] + bytes([byte]) + secret[at + 1 :]

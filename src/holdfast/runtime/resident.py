@@ -216,7 +216,7 @@ def climb(links: list[Link], shelved: Shelved, key: bytes) -> list[Rung]:
 def check_whole(loaded: Loaded) -> None:
     """Raise `StoreDamaged` if the records of a session, each of which can be read, do not fit together."""
     session, execution, begun = loaded.session, loaded.execution, loaded.begun
-    is_whole = True
+    is_whole = execution is not None or session.execution_id is None
     if session.state is SessionState.PAUSED:
         is_whole = execution is not None and execution.status is ExecutionStatus.PAUSED
         is_whole = is_whole and (bool(loaded.open) or session.wake_at is not None)
@@ -234,6 +234,16 @@ def records_damaged(session_id: UUID) -> StoreDamaged:
         f"The records of session {session_id} contradict each other. Run `holdfast store check --repair`, or restore a backup."
     )
     return StoreDamaged(message).with_details(kind="session", id=str(session_id))
+
+
+def template_lost(session: Session) -> StoreDamaged:
+    """Return the error for a session whose template is not in the store."""
+    name = f"{session.template_id}/{session.template_version}"
+    message = (
+        f"The store has no template {name}, which session {session.id} was made from. "
+        "Run `holdfast store check --repair`, or restore a backup."
+    )
+    return StoreDamaged(message).with_details(kind="template", id=name)
 
 
 def image_damaged(at: Origin) -> StoreDamaged:

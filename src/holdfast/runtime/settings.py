@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holdfast.domain import USAGE_LIMITS, InvalidValue, Limits, Quotas, check_ceiling
 from holdfast.runtime.core import system_clock
+from holdfast.store import LONGEST_LEASE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class Settings:
             raise InvalidValue("resident must be a whole number that is not negative")
         if type(self.resident_mb) is not int or self.resident_mb < 0:
             raise InvalidValue("resident_mb must be a whole number that is not negative")
-        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= longest:
-            raise InvalidValue(f"lease_ms must be a whole number from 1 to {longest}")
+        if type(self.lease_ms) is not int or not 1 <= self.lease_ms <= LONGEST_LEASE_MS:
+            raise InvalidValue(f"lease_ms must be a whole number from 1 to {LONGEST_LEASE_MS}")
         unknown = sorted(set(self.usage_limits) - set(USAGE_LIMITS))
         if unknown:
             raise InvalidValue(f"usage_limits has no {str(unknown[0])[:60]!r}; expected are {', '.join(USAGE_LIMITS)}")

@@ -3,6 +3,7 @@
 Nothing here knows how sessions run. It imports only `holdfast.domain`.
 """
 
+from holdfast.store._damage import is_secret
 from holdfast.store._errors import (
     LeaseLost,
     StoreDamaged,
@@ -18,6 +19,7 @@ from holdfast.store._rows import pack as packed
 from holdfast.store._rows import pack_events, prepare
 from holdfast.store.address import open_store
 from holdfast.store.protocol import (
+    LONGEST_LEASE_MS,
     Begun,
     Commit,
     Effect,
@@ -38,6 +40,7 @@ from holdfast.store.protocol import (
 )
 
 __all__ = [
+    "LONGEST_LEASE_MS",
     "Begun",
     "Commit",
     "Effect",
@@ -63,6 +66,7 @@ __all__ = [
     "UsageRow",
     "Used",
     "family_scope",
+    "is_secret",
     "open_store",
     "pack_events",
     "packed",

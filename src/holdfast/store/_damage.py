@@ -119,9 +119,15 @@ _NODE_NUMBERS: Final = _fields("number", "parent", "created_at", "depth", "size"
 _TEMPLATE_NUMBERS: Final = _fields("latest", "created_at", "updated_at")
 
 
+_BOUND: Final = 1 << 62
+"""Greater than any number that is stored. With it the next of a counter can always be written."""
+_MOST_QUERIES: Final = (1 << 28) - 1
+_LONGEST_SECRET: Final = 1024
+
+
 def _numbers(values: Row) -> None:
     for value in values:
-        if type(value) is not int:
+        if type(value) is not int or not -_BOUND < value < _BOUND:
             raise TypeError
 
 
@@ -129,13 +135,15 @@ def _maybe(kind: type, *values: object) -> None:
     for value in values:
         if value is not None and not isinstance(value, kind):
             raise TypeError
+        if isinstance(value, int) and not -_BOUND < value < _BOUND:
+            raise TypeError
 
 
 def whole_session(found: Session) -> Session:
     """Return a session, or raise if it has what no session has."""
     _numbers(_SESSION_NUMBERS(found))
     _maybe(int, found.closed_at, found.wake_at)
-    if not isinstance(found.meta, dict) or not 0 <= found.head <= found.steps:
+    if not isinstance(found.meta, dict) or not 0 <= found.head <= found.steps or found.queries >= _MOST_QUERIES:
         raise TypeError
     usage = found.usage
     for value in (*usage.hourly, *usage.execution, *usage.total, usage.hour, usage.stored_events, usage.stored_bytes):
@@ -187,6 +195,18 @@ def whole_event(seq: int, ts: Any, kind: Any, payload: Any) -> Event:
     if type(ts) is not int or type(kind) is not str or type(payload) is not dict:
         raise TypeError
     return Event(seq, ts, kind, payload)
+
+
+def secret_of(name: str, value: Any) -> bytes:
+    """Return the value of a secret, or raise `StoreDamaged` if it is none."""
+    if not is_secret(value):
+        raise damaged("secret", name)
+    return bytes(value)
+
+
+def is_secret(value: Any) -> bool:
+    """Whether a value can be one that was kept as a secret: all are a few bytes."""
+    return isinstance(value, (bytes, memoryview)) and len(value) <= _LONGEST_SECRET
 
 
 # ---- placeholders --------------------------------------------------------------------------------------------------------------------

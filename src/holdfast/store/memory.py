@@ -88,6 +88,10 @@ class MemoryStore(FeedReads, StateReads, AuditLog):
         with self._lock:
             return self._kept.secrets.setdefault(name, bytes(fresh))
 
+    def find_secret(self, name: str) -> bytes | None:
+        with self._lock:
+            return self._kept.secrets.get(name)
+
     def now(self) -> int:
         return time.time_ns() // 1_000_000
 

@@ -33,7 +33,7 @@ from holdfast.domain import (
     template_root,
 )
 from holdfast.store import _rows
-from holdfast.store._damage import DAMAGED_ERROR, confined, damaged
+from holdfast.store._damage import DAMAGED_ERROR, confined, damaged, secret_of
 from holdfast.store._postgresql_audit import AuditLog
 from holdfast.store._postgresql_commit import Committer
 from holdfast.store._postgresql_connections import LONGEST_HELD, Connection, Connections
@@ -94,11 +94,15 @@ class PostgresqlStore(FeedReads, StateReads, AuditLog):
         self._connections.close()
 
     def secret(self, name: str, fresh: bytes) -> bytes:
-        row = self._row("get_secret", (plain(name),))
-        if row is None:
+        found = self.find_secret(name)
+        if found is None:
             self._write("put_secret", (plain(name), fresh))
-            row = self._row("get_secret", (plain(name),))  # that of another process, if it was faster
-        return fresh if row is None else bytes(row[0])
+            found = self.find_secret(name)  # that of another process, if it was faster
+        return fresh if found is None else found
+
+    def find_secret(self, name: str) -> bytes | None:
+        row = self._row("get_secret", (plain(name),))
+        return None if row is None else secret_of(name, row[0])
 
     def now(self) -> int:
         return self._number("now")

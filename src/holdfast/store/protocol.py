@@ -9,7 +9,7 @@ whoever comes second gets `VersionConflict`, or `LeaseLost` if the session has a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from holdfast.domain import (
@@ -32,6 +32,9 @@ from holdfast.domain import (
     Template,
     TemplateVersion,
 )
+
+LONGEST_LEASE_MS: Final = 86_400_000
+"""No lease is longer. One that ends later than this from now is damaged, and holds nothing."""
 
 Item = TypeVar("Item")
 
@@ -237,6 +240,9 @@ class Store(Protocol):
 
     def secret(self, name: str, fresh: bytes) -> bytes:
         """The small value kept under this name: `fresh`, if there was none before."""
+
+    def find_secret(self, name: str) -> bytes | None:
+        """Return the small value kept under this name, or None. Writes nothing."""
 
     def now(self) -> int:
         """The store's time, by which leases are judged."""

@@ -66,6 +66,8 @@ class Rows:
             *self._templates(),
             *self._sessions(),
             *self._executions(),
+            *self._moved_executions(),
+            *self._low_counters(),
             *self._queries(),
             *self._steps(),
             *self._journal(),
@@ -82,8 +84,10 @@ class Rows:
     # ---- tables ----------------------------------------------------------------------------------------------------------------------
 
     def _templates(self) -> list[Finding]:
-        found = []
+        found, replaced = self._lost_templates()
         for ref, *row in self._all("templates", "id, name, latest, created_at, updated_at, tenant"):
+            if ref in replaced:
+                continue
             safe = {"latest": 1, "created_at": 0, "updated_at": 0, "tenant": "default", "name": f"damaged {ref}"}
             names = ["id", "name", "latest", "created_at", "updated_at", "tenant"]
             found += self._mended("template", "templates", ref, names, tuple(row), safe, _rows.template_of, None)
@@ -99,6 +103,26 @@ class Rows:
                     Finding("template version", name, None, repair="none: make the template anew, or restore a backup")
                 )
         return found
+
+    def _lost_templates(self) -> tuple[list[Finding], set[Any]]:
+        """Templates that sessions name and that are not there, and the rows which get their id back: no other has nearly this id."""
+        lost = [
+            row[0]
+            for row in self._tables.maintain(
+                "SELECT DISTINCT s.template_id FROM sessions s LEFT JOIN templates t ON t.id = s.template_id WHERE t.id IS NULL"
+            )
+        ]
+        unused = self._all("templates t WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.template_id = t.id)", "t.id", "t.")
+        found: list[Finding] = []
+        replaced: set[Any] = set()
+        for template in lost:
+            near = [ref for ref, other in unused if self._sqlite and _nearly(template, other)]
+            mend, repair = None, "none: restore it from a backup, or delete its sessions"
+            if len(near) == 1 and not replaced & set(near):
+                mend, repair = self._set("templates", near[0], id=template), "the damaged byte of its id was found"
+                replaced.add(near[0])
+            found.append(Finding("template", _shown(template), None, "missing, but has sessions", repair, mend))
+        return found, replaced
 
     def _sessions(self) -> list[Finding]:
         columns = _columns(self._queries_of("session_columns"))
@@ -143,6 +167,7 @@ class Rows:
         join = "LEFT JOIN inputs i ON i.execution = e.key" if self._sqlite else ""
         shown = ", ".join(given if name == "given" else f"e.{name}" for name in names)
         found = []
+        spans = self._spans()
         for ref, session, *row in self._all(
             f"executions e LEFT JOIN sessions s ON s.key = e.session {join}", f"s.id, {shown}", alias="e."
         ):
@@ -155,11 +180,56 @@ class Rows:
                 "budget": None,
             }
             safe |= {"custom": None, "ended_at": None, "strategy": None, "metrics": json.dumps(Metrics().as_row())}
-            safe |= dict.fromkeys(("started_at", "first_step", "last_step", "seq"), 0)
+            first, last, seq = spans.get(_shown(row[0]), (0, 0, 0))
+            safe |= {"started_at": 0, "first_step": first, "last_step": last, "seq": seq}
             owner = _uuid(session)
             found += self._mended(
                 "execution", "executions", ref, names, tuple(row), safe, lambda row: _rows.execution_of(UUID(int=0), row), owner
             )
+        return found
+
+    def _spans(self) -> dict[str, tuple[int, int, int]]:
+        """The first and the last step of each execution, and its last event, as its steps tell them."""
+        grouped = (
+            "SELECT execution_id, min(number), max(number), max(last_seq) FROM steps WHERE number > 0 GROUP BY execution_id"
+        )
+        return {
+            _shown(execution): (_count(first), _count(last), _count(seq))
+            for execution, first, last, seq in self._tables.maintain(grouped)
+        }
+
+    def _moved_executions(self) -> list[Finding]:
+        """Executions whose steps are all in another session than they are."""
+        places: dict[tuple[Any, ...], dict[Any, Any]] = {}
+        for ref, execution, own, key, session in self._tables.maintain(
+            f"SELECT DISTINCT e.{self._ref}, e.id, e.session, s.key, s.id FROM executions e "  # noqa: S608
+            "JOIN steps t ON t.execution_id = e.id AND t.number > 0 JOIN sessions s ON s.key = t.session"
+        ):
+            places.setdefault((ref, execution, own), {})[key] = session
+        return [
+            Finding(
+                "execution",
+                _shown(execution),
+                _uuid(session),
+                "is not in the session that its steps are in",
+                "put back into its session",
+                self._set("executions", ref, session=key),
+            )
+            for (ref, execution, own), sessions in places.items()
+            if own not in sessions and len(sessions) == 1
+            for key, session in sessions.items()
+        ]
+
+    def _low_counters(self) -> list[Finding]:
+        """Sessions that have more steps or queries than they have counted: the next would have the number of one that is there."""
+        found = []
+        for ref, session, key, *counted in self._all("sessions", "id, key, steps, queries"):
+            for column, count in zip(("steps", "queries"), counted, strict=True):
+                last = self._last(column, key)
+                if type(count) is int and 0 <= count < last:
+                    problem, repair = f"has counted fewer {column} than it has", f"counter raised to {last}"
+                    mend = self._set("sessions", ref, **{column: last})
+                    found.append(Finding("session", _shown(session), _uuid(session), problem, repair, mend))
         return found
 
     def _queries(self) -> list[Finding]:
@@ -217,7 +287,7 @@ class Rows:
         """Steps under way. Where one of their parts cannot be read, the step is given up."""
         if self._sqlite:
             parts = self._tables.maintain(
-                "SELECT s.id, s.key, j.place & 0xfffffff, j.data FROM journal j LEFT JOIN sessions s ON s.key = j.place >> 28"
+                "SELECT s.id, j.place >> 28, j.place & 0xfffffff, j.data FROM journal j LEFT JOIN sessions s ON s.key = j.place >> 28"
             )
             drop = "DELETE FROM journal WHERE place >= %s << 28 AND place < (%s + 1) << 28"
         else:
@@ -229,12 +299,12 @@ class Rows:
         broken: dict[Any, tuple[UUID | None, Any]] = {}
         for session, key, position, data in parts:
             whole = _reads(lambda: _rows.begun_of(data) if position == 0 else _rows.unpack(data)[3])  # noqa: B023
-            if not whole:
+            if not whole or session is None:
                 broken[key] = _uuid(session), key
         return [
             Finding(
                 "step under way",
-                str(owner),
+                f"of no session, key {key}" if owner is None else str(owner),
                 owner,
                 repair="given up",
                 mend=lambda key=key: self._tables.maintain(drop, (key, key)),  # type: ignore[misc]
@@ -324,7 +394,7 @@ class Rows:
             rows = self._tables.maintain("SELECT max(place & 0xfffffff) FROM queries WHERE place >> 28 = %s", (key,))
         else:
             rows = self._tables.maintain(f"SELECT max(number) FROM {table} WHERE session = %s", (key,))  # noqa: S608
-        return int(rows[0][0] or 0)
+        return _count(rows[0][0])
 
     def _id(self, number: int) -> Any:
         return UUID(int=number).bytes if self._sqlite else UUID(int=number)
@@ -350,6 +420,18 @@ def _reads(read: Callable[[], object]) -> bool:
     except Exception:  # noqa: BLE001 - whatever a damaged row makes a parser raise
         return False
     return True
+
+
+def _count(value: Any) -> int:
+    """A number that other rows tell, or 0 if it is damaged."""
+    return value if type(value) is int and 0 <= value < 1 << 62 else 0
+
+
+def _nearly(one: Any, other: Any) -> bool:
+    """Whether two ids differ in one byte."""
+    if not (isinstance(one, bytes) and isinstance(other, bytes) and len(one) == len(other)):
+        return False
+    return sum(a != b for a, b in zip(one, other, strict=True)) == 1
 
 
 def _uuid(value: Any) -> UUID | None:

@@ -18,7 +18,7 @@ from holdfast.domain import (
     VersionConflict,
     template_root,
 )
-from holdfast.store._damage import confined
+from holdfast.store._damage import confined, secret_of
 from holdfast.store._rows import (
     Row,
     cursor,
@@ -45,7 +45,7 @@ from holdfast.store._sqlite_file import File
 from holdfast.store._sqlite_sessions import SessionReads
 from holdfast.store._sqlite_state import StateReads
 from holdfast.store._usage import usage_of
-from holdfast.store.protocol import Commit, Page, Rebased, Reply, UsageRow
+from holdfast.store.protocol import LONGEST_LEASE_MS, Commit, Page, Rebased, Reply, UsageRow
 
 _DAY_MS: Final = 86_400_000
 _END: Final = (1 << 63) - 1
@@ -86,14 +86,18 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
         return time.time_ns() // 1_000_000
 
     def secret(self, name: str, fresh: bytes) -> bytes:
-        key = (plain(name),)
-        with self._file.read() as connection:
-            row = connection.execute(self._sql["get_secret"], key).fetchone()
-        if row is None:
+        found = self.find_secret(name)
+        if found is None:
+            key = (plain(name),)
             with self._file.write() as writing:
                 writing.execute(self._sql["put_secret"], (*key, fresh))
-                row = writing.execute(self._sql["get_secret"], key).fetchone()
-        return bytes(row[0])
+                found = secret_of(name, writing.execute(self._sql["get_secret"], key).fetchone()[0])
+        return found
+
+    def find_secret(self, name: str) -> bytes | None:
+        with self._file.read() as connection:
+            row = connection.execute(self._sql["get_secret"], (plain(name),)).fetchone()
+            return None if row is None else secret_of(name, row[0])
 
     # ---- templates
 
@@ -240,6 +244,11 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
 
     # ---- leases
 
+    def _living(self) -> tuple[int, int]:
+        """When the lease of a living node ends: not before and not after."""
+        now = self.now()
+        return now + 1, now + LONGEST_LEASE_MS
+
     def beat(self, node: UUID, lease_ms: int) -> None:
         with self._file.write() as writing:
             now = self.now()
@@ -252,16 +261,16 @@ class SqliteStore(SessionReads, FeedReads, StateReads, AuditLog):
 
     def is_alive(self, node: UUID) -> bool:
         with self._file.read() as connection:
-            return connection.execute(self._sql["is_alive"], (node.bytes, self.now())).fetchone() is not None
+            return connection.execute(self._sql["is_alive"], (node.bytes, *self._living())).fetchone() is not None
 
     def list_leases(self) -> list[UUID]:
         with self._file.read() as connection:
-            rows = connection.execute(self._sql["list_leases"], (self.now(),)).fetchall()
+            rows = connection.execute(self._sql["list_leases"], self._living()).fetchall()
             return listed_ids(rows)
 
     def list_interrupted(self, *, limit: int = 100) -> list[UUID]:
         with self._file.read() as connection:
-            return listed_ids(connection.execute(self._sql["list_interrupted"], (self.now(), limit)).fetchall())
+            return listed_ids(connection.execute(self._sql["list_interrupted"], (*self._living(), limit)).fetchall())
 
     def list_due(self, until: int, *, limit: int = 1000) -> list[tuple[int, UUID]]:
         with self._file.read() as connection:

@@ -45,11 +45,15 @@ ON CONFLICT (id) DO UPDATE SET until = excluded.until
 -- name: retire
 DELETE FROM nodes WHERE id = %s
 
+-- name: longest_lease
+-- `LONGEST_LEASE_MS`: a node whose lease ends later is damaged.
+86400000
+
 -- name: is_alive
-SELECT 1 FROM nodes WHERE id = %s AND until > {milliseconds}
+SELECT 1 FROM nodes WHERE id = %s AND until > {milliseconds} AND until <= {milliseconds} + {longest_lease}
 
 -- name: list_leases
-SELECT id FROM nodes WHERE until > {milliseconds}
+SELECT id FROM nodes WHERE until > {milliseconds} AND until <= {milliseconds} + {longest_lease}
 
 -- name: create_document
 INSERT INTO documents (id, version, data) VALUES (%s, 1, %s) ON CONFLICT DO NOTHING RETURNING version

@@ -26,7 +26,7 @@ SELECT {session_columns} FROM sessions AS s WHERE s.id = %s
 -- With its present execution, and the step under way.
 SELECT s.key, s.begun, {session_columns}, {execution_columns}
 FROM sessions AS s
-LEFT JOIN executions AS e ON e.id = s.execution_id
+LEFT JOIN executions AS e ON e.id = s.execution_id AND e.session = s.key
 WHERE s.id = %s
 
 -- name: load_open
@@ -78,7 +78,8 @@ ORDER BY w.hop
 WITH gone AS (
     UPDATE sessions SET
         state = %(state)s::text, closed_at = CASE WHEN %(state)s::text = 'closed' THEN %(at)s::bigint END, updated_at = %(at)s, wake_at = NULL, owner = NULL, token = 0, begun = NULL,
-        version = greatest(version, 0) + 1, fence = greatest(fence, 0) + 1
+        execution_id = NULL, version = CASE WHEN version BETWEEN 0 AND 1::bigint << 61 THEN version + 1 ELSE 1 END,
+        fence = CASE WHEN fence BETWEEN 0 AND 1::bigint << 61 THEN fence + 1 ELSE 1 END
     WHERE id = %(id)s RETURNING key
 ), ended AS (
     UPDATE executions SET status = 'error', ended_at = %(at)s, result = NULL, error = %(error)s
@@ -112,7 +113,7 @@ SELECT s.state, count(*) FROM sessions AS s WHERE (%(tenant)s::text IS NULL OR s
 -- name: list_interrupted
 SELECT s.id FROM sessions AS s
 WHERE s.state IN ('starting', 'running') AND NOT EXISTS (
-    SELECT FROM nodes AS n WHERE n.id = s.owner AND n.until > {milliseconds}
+    SELECT FROM nodes AS n WHERE n.id = s.owner AND n.until > {milliseconds} AND n.until <= {milliseconds} + {longest_lease}
 )
 ORDER BY s.key LIMIT %s
 

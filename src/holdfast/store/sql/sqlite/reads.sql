@@ -65,7 +65,7 @@ SELECT {session_columns} FROM sessions s WHERE s.id = ?
 SELECT s.key, b.data, {session_columns}, {execution_columns}
 FROM sessions s
 LEFT JOIN journal b ON b.place = s.key << 28
-LEFT JOIN executions e ON e.id = s.execution_id
+LEFT JOIN executions e ON e.id = s.execution_id AND e.session = s.key
 LEFT JOIN inputs i ON i.execution = e.key
 WHERE s.id = ?
 
@@ -286,13 +286,13 @@ WHERE state IN ('starting', 'running') AND tenant = ? AND owner IS NOT ? GROUP B
 SELECT name, request, outcome, created_at FROM replies WHERE name = ?
 
 -- name: is_alive
-SELECT 1 FROM nodes WHERE node = ? AND expires_at > ?
+SELECT 1 FROM nodes WHERE node = ? AND expires_at BETWEEN ? AND ?
 
 -- name: list_leases
-SELECT node FROM nodes WHERE expires_at > ?
+SELECT node FROM nodes WHERE expires_at BETWEEN ? AND ?
 
 -- name: list_interrupted
-SELECT s.id FROM sessions s INDEXED BY sessions_busy LEFT JOIN nodes n ON n.node = s.owner AND n.expires_at > ?
+SELECT s.id FROM sessions s INDEXED BY sessions_busy LEFT JOIN nodes n ON n.node = s.owner AND n.expires_at BETWEEN ? AND ?
 WHERE s.state IN ('starting', 'running') AND n.node IS NULL ORDER BY s.key LIMIT ?
 
 -- name: list_orphans

@@ -92,8 +92,9 @@ FROM steps WHERE session = :session AND number = :number AND depth IS NOT NULL
 -- name: close_damaged
 UPDATE sessions SET
     state = :state, closed_at = iif(:state = 'closed', :at, NULL), updated_at = :at, wake_at = NULL, owner = NULL, token = 0,
-    version = CASE WHEN typeof(version) = 'integer' THEN max(version, 0) + 1 ELSE 1 END,
-    fence = CASE WHEN typeof(fence) = 'integer' THEN max(fence, 0) + 1 ELSE 1 END
+    execution_id = NULL,
+    version = CASE WHEN typeof(version) = 'integer' AND version BETWEEN 0 AND 1 << 61 THEN version + 1 ELSE 1 END,
+    fence = CASE WHEN typeof(fence) = 'integer' AND fence BETWEEN 0 AND 1 << 61 THEN fence + 1 ELSE 1 END
 WHERE key = :key
 
 -- name: end_damaged
