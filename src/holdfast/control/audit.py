@@ -49,6 +49,7 @@ class AuditWriter:
         self._kinds: Counter[tuple[str, str]] = Counter()
         """How many kinds there are of each tenant and token."""
         self._lost = 0
+        self._failed: str | None = None
         self._then: list[Callable[[], None]] = []
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -116,8 +117,11 @@ class AuditWriter:
                 return
             try:
                 await self._runtime.call(self._write, batch, then)
+                self._failed = None
             except HoldfastError as error:
-                _log.warning("audit.write_failed entries=%d error=%s", len(batch), error.code)
+                if self._failed != error.code:  # once in an outage, in which it is tried several times a second
+                    _log.warning("audit.write_failed entries=%d error=%s", len(batch), error.code)
+                self._failed = error.code
                 self._waiting, self._then = (batch + self._waiting)[:_MOST_WAITING], then + self._then
 
     def _write(self, batch: list[AuditEntry], then: list[Callable[[], None]]) -> None:

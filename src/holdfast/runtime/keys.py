@@ -36,8 +36,10 @@ def _check_kept(store: Store, given: bytes | None) -> None:
     for name in (KEY, CHECK) if given is None else (CHECK,):
         if store.find_secret(name) is not None or not store.list_sessions(limit=1).items:
             continue
+        if name == KEY and store.find_secret(CHECK) is not None and store.find_secret(sum_name(KEY)) is None:
+            raise KeyMismatch  # the store was made with a key that it does not keep
         if store.find_secret(name) is None:  # else another process has made the store just now
-            message = f"The secret {name!r} of the store is missing. Restore it from a backup."
+            message = f"The store has sessions, but its {name!r} is missing. Restore it from a backup."
             raise StoreDamaged(message).with_details(kind="secret", id=name, missing=True)
 
 

@@ -74,7 +74,7 @@ from holdfast.sandbox import (
     ValueRefused,
 )
 from holdfast.sandbox import Query as ScriptQuery
-from holdfast.store import Begun, Commit, Effect, Reply, StateWrite, StoreDamaged, StoreError, packed
+from holdfast.store import Begun, Commit, Effect, LeaseLost, Reply, StateWrite, StoreDamaged, StoreError, packed
 
 if TYPE_CHECKING:
     from holdfast.runtime.core import Core
@@ -225,7 +225,7 @@ class Stepper:
         except (ReplayDiverged, GuestFault) as error:
             return Crashed(error)
         except BaseException as error:  # a function of the host may raise anything, and is never on the main thread
-            if error is self._unwritten or (isinstance(error, StoreError) and not isinstance(error, StoreDamaged)):
+            if error is self._unwritten or (isinstance(error, (StoreError, LeaseLost)) and not isinstance(error, StoreDamaged)):
                 raise  # the step is rolled back, and is run again when the store is back
             crash = HostFailed()
             crash.__cause__ = error

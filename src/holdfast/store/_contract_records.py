@@ -201,7 +201,9 @@ class RecordContract(Samples):
         assert self.store.get_blob(digest) == data
 
     def test_a_secret_is_drawn_once(self) -> None:
+        assert self.store.find_secret("seal") is None
         assert self.store.secret("seal", b"one\0") == b"one\0"
+        assert self.store.find_secret("seal") == b"one\0"
         assert self.store.secret("seal", b"two") == b"one\0"
         assert self.store.secret(NASTY, b"three") == b"three"
 
