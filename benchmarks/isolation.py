@@ -80,9 +80,9 @@ class World:
         (folder / "data").mkdir(mode=0o700)
         tokens = Tokens(folder / "data")
         self._trees: dict[str, Path] = {}
+        self._operator = tokens.create("operator", ["admin"])[1]
         self.polite, self.hostile = (self._token(tokens, tenant) for tenant in ("polite", "hostile"))
         settings = {"log_level": "error", "access_log": "false", "worktree_roots": f"{folder}/trees/{{tenant}}"} | settings
-        settings["tenant_modules"] = "crypto, state, fs, database, exec, http"
         self.daemon = Daemon(folder, **settings)
         self.sink = _Sink()
         self.daemon.start()
@@ -114,7 +114,8 @@ class World:
         template = self.post(token, "/templates", {"name": name} | ({"limits": limits} if limits else {}))["id"]
         for one, config in modules.items():
             grant = {"kind": "module", "name": one, "enabled": True, "config": config}
-            self.post(token, f"/templates/{template}/capabilities", grant)
+            owner = {"X-Holdfast-Tenant": self._trees[token].parent.name}  # what reaches the host is the operator's to grant
+            self.post(self._operator, f"/templates/{template}/capabilities", grant, **owner)
         worktree = {"workspace_id": "bench", "base_commit_oid": "0" * 40, "worktree_path": os.fspath(self._trees[token])}
         body = {"template_id": template, **worktree}
         return [self.post(token, "/sessions", body)["id"] for _ in range(count)]
