@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.domain import InvalidValue, Limits
+from holdfast.domain import InvalidValue, Limits, LimitTooHigh
 from holdfast.runtime import Settings
 from tests.acceptance.scenes import opened, scene
 
@@ -19,10 +19,13 @@ async def test_no_template_has_a_limit_above_the_ceiling(durable: str) -> None:
         await hf.executions.run(large, LARGE.format(mb=80))
     ceiling = {"mem_mb": 64, "max_output_kb": 1000}
     async with opened(durable, settings=Settings(limits_ceiling=ceiling)) as hf:
-        for limits, told in ((Limits(mem_mb=65), "mem_mb is 65"), (Limits(mem_mb=64, max_output_kb=0), "which is no limit")):
-            with pytest.raises(InvalidValue, match=told):
+        for limits, told in ((Limits(mem_mb=65), "mem_mb is 65"), (Limits(mem_mb=64, max_output_kb=1001), "at most 1000")):
+            with pytest.raises(LimitTooHigh, match=told):
                 await hf.templates.create("above", limits=limits)
-        await hf.templates.create("below", limits=Limits(mem_mb=64))
+        await hf.templates.create("below", limits=Limits(mem_mb=64, max_output_kb=0))
+        much = await hf.executions.run((await hf.sessions.create("below")).id, "console.log('x'.repeat(2e6))")
+        assert much.execution.error is not None  # no limit is as much as the ceiling allows
+        assert "1000" in much.execution.error["message"]
         with pytest.raises(InvalidValue, match="at most 64"):
             await hf.templates.set("below", limits={"mem_mb": 4095})
         await hf.templates.set("before", limits={"wall_ms": 4000})  # what it had may stay, and does not help

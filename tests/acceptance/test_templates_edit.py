@@ -36,7 +36,7 @@ async def test_capabilities_are_added_and_removed() -> None:
         await template(hf, name="t", capabilities=[Capability("module", "console")])
         first = (await spec(hf)).capabilities[0]
         added = await hf.templates.add_capability("t", " module ", "fs", enabled=True, config={"write": True})
-        assert added == Capability("module", "fs", True, {"write": True}, added.id)
+        assert added == Capability("module", "fs", True, {"write": True}, added.id, by_operator=True)
         assert (await spec(hf)).capabilities == (first, added)
         assert len({first.id, added.id, ""}) == 3
         with refused("CAPABILITY_EXISTS"):

@@ -1,4 +1,4 @@
-"""Sealed cursors: neither their length nor whether two are equal tells anything."""
+"""Sealed cursors: what they look like tells nothing of what others write."""
 
 import pytest
 
@@ -6,11 +6,13 @@ from holdfast.control._cursors import Cursors
 from holdfast.domain import InvalidValue
 
 
-def test_a_position_has_another_cursor_each_time_and_all_are_of_one_length() -> None:
+def test_a_fresh_cursor_is_another_one_each_time_and_all_are_of_one_length() -> None:
     cursors = Cursors(bytes(32), "a")
     places = ["f1", "f1", "f1000000000", "t" + "9" * 60]
-    sealed = [cursors.seal(place) for place in places]
+    assert cursors.seal("f1") == cursors.seal("f1") != cursors.seal("f2")
+    sealed = [cursors.seal(place, fresh=True) for place in places]
     assert len(set(sealed)) == len(sealed)
+    assert len(sealed[0]) == len(cursors.seal("f1"))
     assert len({len(one) for one in sealed}) == 1
     assert [cursors.open(one) for one in sealed] == places
     long = "x" * 500

@@ -29,7 +29,16 @@ class Exit(IntEnum):
 
 _BY_CODE: Final[Mapping[str, Exit]] = {
     **dict.fromkeys(
-        ("USAGE", "VALIDATION_ERROR", "INVALID_REQUEST", "CAPABILITY_INVALID", "CONFIG_INVALID", "STORE_UNKNOWN"), Exit.USAGE
+        (
+            "USAGE",
+            "VALIDATION_ERROR",
+            "INVALID_REQUEST",
+            "CAPABILITY_INVALID",
+            "LIMIT_TOO_HIGH",
+            "CONFIG_INVALID",
+            "STORE_UNKNOWN",
+        ),
+        Exit.USAGE,
     ),
     **dict.fromkeys(
         (

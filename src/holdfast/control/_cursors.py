@@ -1,8 +1,9 @@
 """Sealed cursors: positions in lists that tell their reader nothing.
 
 A store's cursor has the key of a row, and so tells how much all tenants together have written. It is padded and encrypted for the tenant
-that it was made for, with a nonce of its own: neither its length nor whether two are equal tells anything. Nobody else can use it, and none
-can be made up.
+that it was made for, so its length tells nothing. Nobody else can use it, and none can be made up. A step of the tenant has the same cursor
+for all its readers; the next page of a list, and the end of the feed, which moves as others write, have another one each time, so whether
+two are equal tells nothing.
 """
 
 import binascii
@@ -22,14 +23,15 @@ _END: Final = b"\x80"
 
 
 class Cursors:
-    """Seals and opens the cursors of one tenant. Each is another one, also of the same position."""
+    """Seals and opens the cursors of one tenant."""
 
     def __init__(self, secret: bytes, tenant: str) -> None:
         self._key = hashlib.blake2b(tenant.encode(), key=secret, person=b"hf cursor").digest()
 
-    def seal(self, cursor: str) -> str:
-        """Return a cursor of the store as the tenant sees it."""
-        nonce, data = os.urandom(_NONCE), cursor.encode() + _END
+    def seal(self, cursor: str, *, fresh: bool = False) -> str:
+        """Return a cursor of the store as the tenant sees it. With `fresh` it is another one each time."""
+        data = cursor.encode() + _END
+        nonce = os.urandom(_NONCE) if fresh else self._nonce(data)
         hidden = self._masked(nonce, data.ljust(-(-len(data) // _BLOCK) * _BLOCK, b"\0"))
         return urlsafe_b64encode(nonce + hidden + self._mark(nonce + hidden)).decode().rstrip("=")
 
@@ -44,6 +46,10 @@ class Cursors:
         if len(given) <= _NONCE or not is_plain or not compare_digest(mark, self._mark(given)):
             raise InvalidValue("the cursor is not one of this list")
         return self._masked(given[:_NONCE], given[_NONCE:]).rstrip(b"\0").removesuffix(_END).decode()
+
+    def _nonce(self, data: bytes) -> bytes:
+        """A nonce that follows from what is encrypted with it."""
+        return hashlib.blake2b(data, key=self._key, digest_size=_NONCE, person=b"hf nonce").digest()
 
     def _mark(self, data: bytes) -> bytes:
         """The MAC of a nonce and what is encrypted with it."""

@@ -132,7 +132,7 @@ class TenantStore:
         if self._cursors is None:
             return fetch(*args, after=after, **filters)
         page = fetch(*args, after=None if after is None else self._cursors.open(after), **filters)
-        return page if page.next is None else Page(page.items, self._cursors.seal(page.next))
+        return page if page.next is None else Page(page.items, self._cursors.seal(page.next, fresh=True))
 
     # ---- templates -----------------------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class TenantStore:
             self.check_session(session_id)
             return self._store.last_cursor(session_id)
         cursor = self._store.last_cursor()
-        return cursor if self._cursors is None else self._cursors.seal(cursor)
+        return cursor if self._cursors is None else self._cursors.seal(cursor, fresh=True)
 
     def get_query(self, session_id: UUID, number: int) -> Query:
         self.check_session(session_id, QueryNotFound)

@@ -20,6 +20,7 @@ from holdfast.domain import (
     HoldfastError,
     InvalidValue,
     LibraryNotCached,
+    LimitTooHigh,
     NameTaken,
     SourceFile,
     Template,
@@ -146,13 +147,15 @@ class Versions:
         return self._add(template_id, number, spec, before)
 
     def _check_limits(self, spec: TemplateSpec, before: TemplateSpec | None) -> None:
-        """Raise `InvalidValue` for a limit above the ceiling of this process. One that a version had before the ceiling may stay."""
+        """Raise `LimitTooHigh` for a limit above the ceiling of this process. One that a version had before the ceiling may stay, and 0,
+        no limit, is then as much as the ceiling allows.
+        """
         ceiling = self._runtime.settings.limits_ceiling
         for name in spec.limits.above(ceiling):
             value = getattr(spec.limits, name)
-            if before is None or value != getattr(before.limits, name):
-                none = ", which is no limit" if not value else ""
-                raise InvalidValue(f"{name} is {value}{none}; limits_ceiling of the daemon allows at most {ceiling[name]}")
+            if value and (before is None or value != getattr(before.limits, name)):
+                message = f"{name} is {value}; limits_ceiling of the daemon allows at most {ceiling[name]}"
+                raise LimitTooHigh(message).with_details(field=f"limits.{name}")
 
     def _same(self, template_id: UUID, number: int, change: Change, *, patient: bool) -> TemplateVersion | None:
         """The version that came of this change, if it was made: the one of this number, or the one before it if that needed none."""

@@ -82,6 +82,12 @@ class CapabilityInvalid(InvalidValue):
     code = "CAPABILITY_INVALID"
 
 
+class LimitTooHigh(InvalidValue):
+    """A limit of a template is above what the operator allows. `details` has the path of the bad `field`."""
+
+    code = "LIMIT_TOO_HIGH"
+
+
 class InvalidTransition(HoldfastError):
     """This state cannot follow the present one."""
 

@@ -83,7 +83,7 @@ async def _named(hf: Hf, name: str) -> list[dict[str, Any]]:
     ADMIN,
     models.Template,
     status=201,
-    errors=("NAME_TAKEN", "IDEMPOTENCY_CONFLICT", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
+    errors=("NAME_TAKEN", "IDEMPOTENCY_CONFLICT", "LIMIT_TOO_HIGH", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.TEMPLATE,
     extra={"body": {"name": "agents", "engine": "javascript", "limits": {"wall_ms": 10_000}}},
 )
@@ -117,7 +117,7 @@ async def get_template(hf: Hf, template_id: TemplateId) -> Json:
     "/templates/{template_id}",
     ADMIN,
     models.Template,
-    errors=(*_CHANGE, "NAME_TAKEN", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "NAME_TAKEN", "LIMIT_TOO_HIGH", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.TEMPLATE,
     extra={"body": {"is_active": True, "limits": {"wall_ms": 10_000}}},
 )
@@ -155,7 +155,7 @@ async def delete_template(hf: Hf, template_id: TemplateId, key: Key) -> Json:
     ADMIN,
     models.Template,
     status=201,
-    errors=(*_CHANGE, "NAME_TAKEN", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "NAME_TAKEN", "LIMIT_TOO_HIGH", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.TEMPLATE,
     extra={"body": {"name": "agents, next"}},
 )
@@ -197,7 +197,7 @@ async def get_template_settings(hf: Hf, template_id: TemplateId) -> Json:
     "/templates/{template_id}/settings",
     ADMIN,
     models.Settings,
-    errors=(*_CHANGE, "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
+    errors=(*_CHANGE, "LIMIT_TOO_HIGH", "LIBRARY_LOAD_FAILED", "TEMPLATE_FAILED"),
     example=_examples.SETTINGS,
     extra={"body": {"limits": {"max_events": 1000}, "runtime": {"strict": True}}},
 )
