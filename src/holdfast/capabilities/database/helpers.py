@@ -70,6 +70,7 @@ class Helper:
         self.lock = threading.Lock()
         """Held while there is a call, and while it is ended."""
         wire.set_timeout(connection, _LOOK_S)
+        self._receiver = wire.Receiver(connection)
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
@@ -133,7 +134,7 @@ class Helper:
 
     def _take(self, until: float, is_stopped: Callable[[], bool]) -> None:
         try:
-            data = self._socket.recv(wire.PIECE)
+            data = self._receiver.receive()
         except BlockingIOError:
             data = None
             if not self._is_slow:

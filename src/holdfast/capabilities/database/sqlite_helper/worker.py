@@ -80,6 +80,7 @@ def run(order: Order, connection: socket.socket, folder: int, files: Files, pare
 class Worker:
     def __init__(self, order: Order, connection: socket.socket, path: str) -> None:
         self._order, self._socket, self._path = order, connection, path
+        self._receiver = wire.Receiver(connection)
         self._authorizer = Authorizer()
         self._decoder = wire.Decoder((1 << 20, 256 << 20))
         self._until = time.monotonic() + 5
@@ -126,7 +127,7 @@ class Worker:
         """A request. None: there are no more, or none has come for so long."""
         while (found := self._decoder.next()) is None:
             try:
-                data = self._socket.recv(wire.PIECE)
+                data = self._receiver.receive()
             except BlockingIOError:
                 self._send(wire.frame(wire.LEAVES))
                 return None
