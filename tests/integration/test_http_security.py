@@ -1,5 +1,6 @@
 """What nobody may do, and what nobody should send: each is refused with a code, and the daemon goes on."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -334,8 +335,9 @@ def test_slow_bodies(server: Served) -> None:
 
         dripping = threading.Thread(target=drip)
         dripping.start()
-        while part := connection.recv(65_536):
-            answer += part
+        with contextlib.suppress(ConnectionResetError):  # what is still dripped after the answer resets the connection
+            while part := connection.recv(65_536):
+                answer += part
         stopped.set()
         dripping.join()
     assert raw_code(answer) == (408, "REQUEST_TIMEOUT")

@@ -85,7 +85,9 @@ def hide(plan: Plan) -> bool:
             _cover(one, plan)
         _pin_ancestors(plan)
         os.chdir(path)  # the folder is under what was mounted, and its parents there are not those of the program's paths
-        return _identity(os.stat(".")) == _identity(here) and not any(_is_there(one) for one in plan.hidden)
+        if _identity(os.stat(".")) != _identity(here):
+            os._exit(1)  # another folder has this name by now: nothing is run there
+        return not any(_is_there(one) for one in plan.hidden)
     except OSError:
         return False
 
